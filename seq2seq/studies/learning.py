@@ -1,9 +1,14 @@
 """When attention takes shape: its maps of the same pairs at each validation of a study."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Mapping, Sequence
 
+import numpy as np
+
+from seq2seq.config.composition import USER_ERRORS
 from seq2seq.evaluation.measures import in_words
-from seq2seq.studies.runs import MEASURES, Group
+from seq2seq.studies.measures import sentence_numbers
+from seq2seq.studies.runs import MEASURES, Group, StudyRun
 from seq2seq.studies.tables import column, known_measures, number_cell, spread
 from seq2seq.visualization.page import Cell, Column, MapsOverTime, RunMaps, Section, Table
 
@@ -33,7 +38,7 @@ def learning_section(
             "Aligned at is the first validation whose AER is below that of the diagonal, which "
             "links the words in their order. Half BLEU at is the first validation with half of the "
             "best validation BLEU of all runs. Both are read from the validation set, and no finer "
-            "than the validations are. Both AER beside them are those of the test set, and "
+            "than the validations are. Both AERs beside them are those of the test set, and "
             "the validation BLEU is that of the best checkpoint."
         )
         beside = [Column("Test AER", hint=MEASURES["aer"].hint)]
@@ -52,8 +57,9 @@ def learning_section(
     if maps is not None:
         texts.append(
             "The maps show the attention over validation pairs while the reference is read, in "
-            "percent, the mean of the heads. Move the slider through the training, and choose two "
-            "runs: the third map is the first minus the second."
+            "percent, the mean of the heads. The first choice orders the pairs. Move the slider "
+            "through the training, and choose two runs: the third map is the first minus the "
+            "second."
         )
     section.paragraphs = texts
     return section, maps
@@ -112,4 +118,40 @@ def maps_over_time(groups: Sequence[Group], notes: list[str]) -> MapsOverTime | 
         notes.append(f"Of the maps, one of {step} validations is shown, to keep the page small.")
         for each in shown:  # keeps the last validation
             each["validations"] = each["validations"][(len(each["validations"]) - 1) % step :: step]
+    best = [groups[index].best for index in dict.fromkeys(run["group"] for run in shown)]
+    last = [run["validations"][-1]["maps"] for run in shown]
+    numbers = _pair_numbers(pairs, best, last)
+    for i, pair in enumerate(pairs):
+        pair["numbers"] = {name: round(values[i], 3) for name, values in numbers.items()}
     return {"pairs": pairs, "runs": shown}
+
+
+def _pair_numbers(
+    pairs: Sequence[Mapping[str, object]],
+    runs: Sequence[StudyRun],
+    last: Sequence[Sequence[Sequence[Sequence[int]]]],
+) -> dict[str, list[float]]:
+    """Return what a reader may order the pairs by.
+
+    Args:
+        pairs: The first pairs of the validation set.
+        runs: The best run of each group.
+        last: The last maps of all shown runs.
+    """
+    found = {
+        "Source tokens": [float(len(each["source"])) for each in pairs],  # type: ignore[arg-type]
+        "Different attention": list(map(_spread_of_maps, zip(*last, strict=True))),
+    }
+    with contextlib.suppress(*USER_ERRORS):  # a run has not kept its validation set
+        texts = [run.directory.read_texts("valid", ("hyp", "ref")) for run in runs]
+        statistics = [run.directory.read_statistics("valid") for run in runs]
+        links = [each["aer"] for each in statistics if "aer" in each]
+        found |= sentence_numbers(texts[0][1], [hypotheses for hypotheses, _ in texts], links)
+    return found
+
+
+def _spread_of_maps(maps: Sequence[Sequence[Sequence[int]]]) -> float:
+    """Return the share of attention that differs from the mean of the runs."""
+    weights = np.array(maps) / 100  # (runs, T, S)
+    shares = abs(weights - weights.mean(axis=0)).sum(axis=-1) / 2
+    return float(shares.mean()) if shares.size else 0.0

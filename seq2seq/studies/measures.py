@@ -1,13 +1,17 @@
-"""Compare every measure of a study with the baseline, over seeds and sentences."""
+"""Compare every measure of a study with the baseline, and tell sentences apart by numbers."""
 
 from collections import Counter
 from collections.abc import Sequence
+from statistics import fmean
 
+import numpy as np
+
+from seq2seq.analysis.interventions import changed_words
 from seq2seq.config.composition import USER_ERRORS, describe_error
 from seq2seq.config.serialization import load_saved_config
 from seq2seq.data.corpus import load_corpora
 from seq2seq.evaluation.measures import MEASURES, Sentences, measure, total_scores
-from seq2seq.evaluation.metrics import ScoringRule, build_bleu
+from seq2seq.evaluation.metrics import Array, ScoringRule, build_bleu
 from seq2seq.evaluation.significance import compare_groups, correct
 from seq2seq.studies.comparison import BaselineComparison
 from seq2seq.studies.runs import Group, StudyRun
@@ -92,3 +96,32 @@ def _training_counts(run: StudyRun) -> Counter[str]:
     rule = ScoringRule.of_signature(run.signature)
     split = build_bleu(rule, key="training.validation.bleu_tokenize").tokenizer
     return Counter(word for pair in corpus for word in split(pair.target).split())
+
+
+def sentence_numbers(
+    references: Sequence[str],
+    translations: Sequence[Sequence[str]],
+    links: Sequence[Array],
+) -> dict[str, list[float]]:
+    """Return what a reader may order the sentences by, for each sentence.
+
+    The number of different translations, the mean share of words that differ from the reference,
+    and, with gold links, the mean AER.
+
+    Args:
+        references: The references.
+        translations: The translations of each run.
+        links: The statistics of the AER of each run with gold links.
+    """
+    texts = list(zip(*translations, strict=True))
+    found = {
+        "Different translations": [float(len(set(each))) for each in texts],
+        "Words unlike the reference": [
+            fmean(changed_words([text], [reference]) for text in each)
+            for each, reference in zip(texts, references, strict=True)
+        ],
+    }
+    if links:
+        rates = MEASURES["aer"].score(np.stack(links)[:, :, 0])
+        found["AER"] = rates.mean(axis=0).tolist()
+    return found

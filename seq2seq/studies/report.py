@@ -1,15 +1,10 @@
 """The report of a study: results in words and tables, charts, translations, and what is missing."""
 
 from collections.abc import Iterator, Sequence
-from statistics import fmean
 from typing import NamedTuple
 
-import numpy as np
-
-from seq2seq.analysis.interventions import changed_words
 from seq2seq.checks import counted
 from seq2seq.config.composition import USER_ERRORS, describe_error
-from seq2seq.evaluation.measures import MEASURES as OF_SENTENCES
 from seq2seq.inference.translator import Translator
 from seq2seq.studies.agreement import Divergences
 from seq2seq.studies.answers import answers_section
@@ -18,6 +13,7 @@ from seq2seq.studies.charts import LengthScore, attention_section, breakdown_sec
 from seq2seq.studies.comparison import BaselineComparison, groups_with_first_test_set
 from seq2seq.studies.interventions import Row, interventions_section
 from seq2seq.studies.learning import learning_section
+from seq2seq.studies.measures import sentence_numbers
 from seq2seq.studies.runs import MEASURES, Group, StudyRun, describe_repeated_seeds
 from seq2seq.studies.tables import ON_PAGE, column, group_table, number_cell, spread
 from seq2seq.visualization.page import (
@@ -222,7 +218,12 @@ def shown_sentences(groups: Sequence[Group], notes: list[str]) -> list[ShownSent
     except (ValueError, OSError):
         notes.append("No sentences are shown, because no run has kept its test.src.")
         return []
-    numbers = sentence_numbers([groups[i].best for i in members])
+    best = [groups[i].best for i in members]
+    numbers = sentence_numbers(
+        references,
+        [run.translations for run in best],
+        [run.statistics["aer"] for run in best if "aer" in run.statistics],
+    )
     chosen = choose_sentences(sources, NUM_SENTENCES)
     for values in numbers.values():
         highest = sorted(range(len(sources)), key=lambda i: (-values[i], i))
@@ -268,27 +269,6 @@ def shown_sentences(groups: Sequence[Group], notes: list[str]) -> list[ShownSent
             }
         )
     return sentences
-
-
-def sentence_numbers(runs: Sequence[StudyRun]) -> dict[str, list[float]]:
-    """Return what a reader may order the sentences by, for each sentence.
-
-    The number of different translations, the mean share of words that differ from the reference,
-    and, with gold links, the mean AER.
-    """
-    texts = list(zip(*(run.translations for run in runs), strict=True))
-    references = runs[0].references
-    found = {
-        "Different translations": [float(len(set(each))) for each in texts],
-        "Words unlike the reference": [
-            fmean(changed_words([text], [reference]) for text in each)
-            for each, reference in zip(texts, references, strict=True)
-        ],
-    }
-    statistics = [run.statistics["aer"][:, 0] for run in runs if "aer" in run.statistics]
-    if statistics:
-        found["AER"] = OF_SENTENCES["aer"].score(np.array(statistics)).mean(axis=0).tolist()
-    return found
 
 
 def choose_sentences(sources: Sequence[str], number: int) -> list[int]:

@@ -242,7 +242,7 @@ class MapsOverTime(TypedDict):
     """The maps of the same pairs in several runs."""
 
     pairs: Sequence[Mapping[str, object]]
-    """Token labels of each pair: `source` and `target`."""
+    """Token labels of each pair, `source` and `target`, and `numbers`, as a `ShownSentence`."""
     runs: Sequence[RunMaps]
 
 

@@ -3,7 +3,18 @@ const data = JSON.parse(find("data").textContent);
 const boxes = [...document.querySelectorAll(".chart")]; // after each, its chart as JSON
 const charts = boxes.map((box) => JSON.parse(box.nextElementSibling.textContent));
 const groups = [...document.querySelectorAll("#groups label")];
-let current = 0; // the sentence on show
+
+// Lists items in the order of a number: the first number rises, the others fall.
+function listItems(order, choice, items, textOf) {
+  const sign = order.selectedIndex ? -1 : 1;
+  const numberOf = (index) => items[index].numbers[order.value];
+  const sorted = [...items.keys()].sort((one, other) => sign * (numberOf(one) - numberOf(other)));
+  choice.replaceChildren(...sorted.map((index, rank) => {
+    const text = textOf(items[index]);
+    const short = text.length > 60 ? `${text.slice(0, 60)}\u2026` : text;
+    return new Option(`${rank + 1} (${numberOf(index)}): ${short}`, index);
+  }));
+}
 
 // Tables ------------------------------------------------------------------------------------------
 
@@ -59,12 +70,17 @@ function showGroups() {
 
 // Translations ------------------------------------------------------------------------------------
 
-function drawSentence(index) {
-  current = index;
-  const { source, reference, translations } = data.sentences[index];
-  find("choice").value = index;
-  find("previous").disabled = index === 0;
-  find("next").disabled = index === data.sentences.length - 1;
+function listSentences() {
+  listItems(find("order"), find("choice"), data.sentences, ({ source }) => source);
+  drawSentence();
+}
+
+function drawSentence(steps = 0) {
+  const choice = find("choice");
+  choice.selectedIndex += steps;
+  const { source, reference, translations } = data.sentences[choice.value];
+  find("previous").disabled = choice.selectedIndex === 0;
+  find("next").disabled = choice.selectedIndex === choice.length - 1;
   find("source").textContent = source;
   find("reference").textContent = reference;
   find("cards").replaceChildren();
@@ -85,20 +101,16 @@ function addCard({ group, text, attention }, reference) {
   else root.replaceWith("No attention.");
 }
 
-// The first number rises, the others fall.
-function sortSentences() {
-  const order = find("order"), sign = order.selectedIndex ? -1 : 1;
-  const numberOf = ({ numbers }) => numbers[order.value];
-  data.sentences.sort((one, other) => sign * (numberOf(one) - numberOf(other)));
-  find("choice").replaceChildren(...data.sentences.map((sentence, index) => {
-    const { source } = sentence;
-    const short = source.length > 60 ? `${source.slice(0, 60)}\u2026` : source;
-    return new Option(`${index + 1} (${numberOf(sentence)}): ${short}`, index);
-  }));
-  drawSentence(0);
-}
-
 // Maps over updates -------------------------------------------------------------------------------
+
+function listPairs() {
+  listItems(find("map-order"), find("map-pair"), data.maps.pairs, ({ target }) => {
+    const tokens = target.filter((token) => token !== "</s>");
+    const hasSpaces = tokens.some((token) => token.startsWith("\u2581"));
+    return tokens.join(hasSpaces ? "" : " ").replaceAll("\u2581", " ").trim();
+  });
+  drawMaps();
+}
 
 // Draw the two chosen runs at the update of the slider, each at its last validation so far.
 function drawMaps() {
@@ -179,18 +191,19 @@ document.querySelectorAll("#groups button").forEach((button) =>
     showGroups();
   }));
 if (data.sentences.length) {
-  find("order").addEventListener("change", sortSentences);
-  find("choice").addEventListener("change", ({ target }) => drawSentence(Number(target.value)));
-  find("previous").addEventListener("click", () => drawSentence(current - 1));
-  find("next").addEventListener("click", () => drawSentence(current + 1));
-  sortSentences();
+  find("order").addEventListener("change", listSentences);
+  find("choice").addEventListener("change", () => drawSentence());
+  find("previous").addEventListener("click", () => drawSentence(-1));
+  find("next").addEventListener("click", () => drawSentence(1));
+  listSentences();
 }
 if (data.maps) {
   const { runs } = data.maps;
   const other = runs.findIndex(({ group }) => group !== runs[0].group);
   find("map-other").value = other < 0 ? runs.length - 1 : other;
+  find("map-order").addEventListener("change", listPairs);
   find("map-choice").addEventListener("input", drawMaps);
   find("maps").addEventListener("mouseover", ({ target }) => pointAtCell(target.closest("tbody td")));
   find("maps").addEventListener("mouseleave", () => pointAtCell(null));
-  drawMaps();
+  listPairs();
 }

@@ -1,12 +1,14 @@
 import json
 import math
 
+import numpy as np
 import pytest
 from tiny_study import change_results, write_study
 
 from seq2seq.studies import learning
 from seq2seq.studies.learning import learning_section
 from seq2seq.studies.runs import group_runs, read_runs
+from seq2seq.training.run_directory import RunDirectory
 
 PAIRS = [{"source": ["\u2581Hund", "</s>"], "target": ["\u2581dog", "</s>"]}]
 AER = (0.9, 0.6, 0.4, 0.1)
@@ -88,11 +90,42 @@ def test_the_maps_are_those_of_all_runs_that_kept_them(study):
     section, maps, _ = section_of(study)
 
     assert section.has_maps
-    assert maps["pairs"] == PAIRS
+    [pair] = maps["pairs"]
+    assert pair.items() >= PAIRS[0].items()
     assert [run["name"] for run in maps["runs"]] == ["dot, seed 1", "dot, seed 2"]
     assert updates_of(maps)[0] == [10, 20, 30, 40]
     assert maps["runs"][0]["validations"][1]["scores"] == "BLEU 12.00, AER 0.600"
     assert maps["runs"][1]["validations"][3]["maps"] == [[[3, 97], [0, 100]]]
+
+
+def test_the_pairs_of_the_maps_have_the_numbers_by_which_a_reader_chooses_them(study):
+    pairs = [*PAIRS, {"source": ["a", "b", "</s>"], "target": ["c", "</s>"]}]
+    for number, path in enumerate(sorted(study.glob("*dot*"))):
+        write_history(path, pairs=pairs)
+        file = path / "validations.json"
+        content = json.loads(file.read_text())
+        last = [[[100, 0], [0, 100]], [[100, 0, 0], [50 * number, 50, 50 - 50 * number]]]
+        content["validations"][-1]["maps"] = last
+        file.write_text(json.dumps(content))
+
+    _, unread, _ = section_of(study)
+    for path in study.glob("*dot*"):
+        (path / "valid.hyp").write_text("a dog\nc\n")
+        (path / "valid.ref").write_text("dog\nd\n")
+        links = np.array([[[2, 2, 1, 2]], [[2, 2, 2, 2]]], dtype=float)
+        RunDirectory(path).write_statistics("valid", {"aer": links})
+    _, maps, _ = section_of(study)
+
+    # The two runs of the second pair share half of the attention of one of two tokens.
+    attention = [{"Source tokens": 2.0, "Different attention": 0.0}]
+    attention += [{"Source tokens": 3.0, "Different attention": 0.125}]
+    assert [pair["numbers"] for pair in unread["pairs"]] == attention
+    translations = [
+        {"Different translations": 1.0, "Words unlike the reference": 0.333, "AER": 0.25},
+        {"Different translations": 1.0, "Words unlike the reference": 1.0, "AER": 0.0},
+    ]
+    for pair, first, second in zip(maps["pairs"], attention, translations, strict=True):
+        assert pair["numbers"] == first | second
 
 
 def test_of_many_maps_every_second_one_and_the_last_are_shown(study, monkeypatch):

@@ -14,10 +14,10 @@ from tiny_study import (
 )
 
 from seq2seq.studies import report as module
+from seq2seq.studies.measures import sentence_numbers
 from seq2seq.studies.report import (
     choose_sentences,
     results_section,
-    sentence_numbers,
     settings_table,
     shown_sentences,
 )
@@ -243,7 +243,11 @@ def test_the_sentences_that_readers_look_for_join_those_of_all_lengths(groups, m
     for run, each in zip(best, errors, strict=True):
         run.statistics["aer"] = np.array(each)[:, None]
 
-    numbers = sentence_numbers(best)
+    numbers = sentence_numbers(
+        best[0].references,
+        [run.translations for run in best],
+        [run.statistics["aer"] for run in best],
+    )
 
     assert numbers == {
         "Different translations": [1.0, 2.0, 1.0],

@@ -91,7 +91,7 @@ def make_page(text):
         }
         for number, each in enumerate((text, "Zwei Hunde"), start=1)
     ]
-    pair = {"source": [text, "</s>"], "target": [text]}
+    pair = {"source": [text, "</s>"], "target": [text], "numbers": {"Source tokens": 2}}
     validations = [{"update": 1, "scores": text, "maps": [[[60, 40]]]}]
     return {
         "title": text,
@@ -351,7 +351,7 @@ def make_run(group, name, maps):
         "group": group,
         "name": name,
         "validations": [
-            {"update": update, "scores": f"BLEU {update / 10}", "maps": [each]}
+            {"update": update, "scores": f"BLEU {update / 10}", "maps": [each, [[1, 99]]]}
             for update, each in maps.items()
         ],
     }
@@ -362,13 +362,20 @@ def test_maps_of_two_runs_follow_the_slider_and_their_cells_light_together(brows
         make_run(0, "dot, seed 1", {10: [[90, 10]], 20: [[70, 30]]}),
         make_run(1, "none", {20: [[20, 80]]}),
     ]
-    pair = {"source": [f"{START}Hund", "</s>"], "target": [f"{START}dog"]}
+    pairs = [
+        {
+            "source": [f"{START}Hund", "</s>"],
+            "target": [f"{START}{word}"],
+            "numbers": {"Source tokens": number, "AER": number / 10},
+        }
+        for number, word in enumerate(("dog", "cat"), start=1)
+    ]
     study = {
         "title": "s",
         "groups": ["a", "b"],
         "sections": [Section(title="Maps", paragraphs=["Maps"], has_maps=True)],
         "sentences": [],
-        "maps": {"pairs": [pair], "runs": runs},
+        "maps": {"pairs": pairs, "runs": runs},
     }
     write_and_open_page(browser, tmp_path, study)
 
@@ -387,4 +394,8 @@ def test_maps_of_two_runs_follow_the_slider_and_their_cells_light_together(brows
     assert len(browser.find_elements(By.CSS_SELECTOR, ".map td.active")) == 3
     readout = browser.find_element(By.ID, "map-readout").text
     assert readout.startswith("dog looked at Hund: dot, seed 1 90%; none 20%;")
+    browser.find_element(By.CSS_SELECTOR, "#map-order option:nth-child(2)").click()
+    listed = browser.find_elements(By.CSS_SELECTOR, "#map-pair option")
+    assert [each.text for each in listed] == ["1 (0.2): cat", "2 (0.1): dog"]
+    assert cells()[0] == ["1", "99"]
     assert browser.get_log("browser") == []
