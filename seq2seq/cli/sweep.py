@@ -12,7 +12,6 @@ from concurrent.futures import BrokenExecutor
 from contextvars import ContextVar
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hydra.conf import HydraConf
 from hydra.core.hydra_config import HydraConfig
@@ -20,6 +19,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
+from seq2seq.analysis.interventions import find_intervention
 from seq2seq.cli.command_line import errors_in_one_line
 from seq2seq.config.composition import USER_ERRORS, describe_error, quote_value
 from seq2seq.evaluation.metrics import bins_at
@@ -33,9 +33,6 @@ from seq2seq.studies.runs import as_typed, group_runs, has_begun, read_runs
 from seq2seq.studies.study import list_files, write_tables
 from seq2seq.training.monitoring.log import labelled_lines
 from seq2seq.training.run_directory import RunDirectory
-
-if TYPE_CHECKING:
-    from seq2seq.analysis.interventions import Intervention
 
 
 def run_job(path: Path, train: Callable[[], float]) -> float | None:
@@ -104,7 +101,7 @@ class StudySummary(Callback):
         content = OmegaConf.to_container(config, resolve=False)
         assert isinstance(content, dict)
         with errors_in_one_line():  # Hydra would turn an error into a warning
-            self._find_interventions()  # before hours of training
+            list(map(find_intervention, self.interventions))  # before hours of training
             bins_at(self.length_bins)
             if content["resume"] and "${now:" in str(content["hydra"]["sweep"]["dir"]):
                 resume = f"resume={content['resume']}".lower()
@@ -142,26 +139,19 @@ class StudySummary(Callback):
             except ValueError as error:  # write the tables despite a bad baseline
                 print(f"warning: {error}", file=sys.stderr)
                 baseline = None
-            interventions = self._find_interventions()
             if self.attributions:
                 measure_attributions(runs)
             table = write_tables(
                 runs,
                 sweep,
                 baseline=baseline,
-                interventions=interventions,
+                interventions=list(map(find_intervention, self.interventions)),
                 length_bins=self.length_bins,
             )
         print(f"\n{table}\n\n{list_files(sweep)}", file=sys.stderr)
         _release_locks()
         if any(run.failure is not None for run in runs):
             sys.exit(1)
-
-    def _find_interventions(self) -> "list[Intervention]":
-        # Imported here because a training needs no translator before the end of its sweep.
-        from seq2seq.analysis.interventions import find_intervention
-
-        return list(map(find_intervention, self.interventions))
 
 
 def _check_has_no_runs(sweep: Path) -> None:

@@ -141,10 +141,8 @@ def add_agreement(
         group, baseline = each.group, each.baseline
         if baseline is not None and (found := compare_attention(agreement, group, baseline)):
             each.columns |= dict(zip(AGREEMENT[:2], found, strict=False))
-            shares = (mean_divergence(errors, group, other) for other in (group, baseline))
-            each.columns |= {
-                name: v for name, v in zip(LINKS, shares, strict=True) if v is not None
-            }
+            of_links = compare_attention(errors, group, baseline) or ()
+            each.columns |= dict(zip(LINKS, of_links, strict=False))
             least = least_p_value(len(group.runs), len(baseline.runs))
             tested.append((each.columns, found[2], least))
     able = [(columns, p_value) for columns, p_value, least in tested if len(tested) * least < LEVEL]

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 
 from seq2seq.evaluation.measures import MEASURES
-from seq2seq.evaluation.significance import LEVEL, p_text
+from seq2seq.evaluation.significance import LEVEL
 from seq2seq.studies.comparison import BaselineComparison
 from seq2seq.studies.interventions import Row
 from seq2seq.studies.learning import moment
 from seq2seq.studies.measures import COMPARED, ENDINGS
-from seq2seq.studies.tables import INTERVAL_HINT
+from seq2seq.studies.tables import DIFFERENCE, difference_cells
 from seq2seq.visualization.page import Cell, Column, Section, Table
 
 TITLE = "Answers"
@@ -52,7 +52,9 @@ def answers_section(comparisons: Sequence[BaselineComparison], losses: Sequence[
     tables = [Table(caption="Each group beside its baseline", columns=columns, rows=rows)]
     details = list(_differences(comparisons))
     if details:
-        tables.append(_measures_table(details))
+        columns = [Column(name, is_numeric=False) for name in ("Group", "Measure")] + DIFFERENCE
+        caption = "Differences from the baseline: every measure"
+        tables.append(Table(caption=caption, columns=columns, rows=details, is_folded=True))
     return Section(title=TITLE, paragraphs=[text], tables=tables)
 
 
@@ -102,23 +104,9 @@ def _differences(comparisons: Sequence[BaselineComparison]) -> Iterator[list[Cel
             continue
         for name in (each for each in COMPARED if f"{each}_p" in compared.columns):
             effect, low, high, p_value = (compared.columns[f"{name}_{end}"] for end in ENDINGS)
-            form = MEASURES[name].form
+            covers, form = compared.result.covers, MEASURES[name].form
             yield [
                 Cell(compared.group.label),
                 Cell(MEASURES[name].title),
-                Cell(f"{effect:+{form}}", effect),
-                Cell(f"{low:+{form}} to {high:+{form}}", low),
-                Cell(p_text(p_value, compared.result.covers), p_value),
+                *difference_cells(effect, low, high, p_value, covers, form),
             ]
-
-
-def _measures_table(rows: list[list[Cell]]) -> Table:
-    columns = [
-        Column("Group", is_numeric=False),
-        Column("Measure", is_numeric=False),
-        Column("Difference"),
-        Column("Interval", hint=INTERVAL_HINT),
-        Column("p (Holm)", hint="corrected over the groups"),
-    ]
-    caption = "Differences from the baseline: every measure"
-    return Table(caption=caption, columns=columns, rows=rows, is_folded=True)

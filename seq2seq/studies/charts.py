@@ -25,7 +25,7 @@ from seq2seq.evaluation.significance import compare_groups
 from seq2seq.studies.agreement import Divergences, link_errors, mean_divergence
 from seq2seq.studies.comparison import groups_with_first_test_set
 from seq2seq.studies.runs import MEASURES, Group, Spread, StudyRun
-from seq2seq.studies.tables import column, known_measures, number_cell, spread, with_diagonal
+from seq2seq.studies.tables import column, known_measures, number_cell, spread
 from seq2seq.training.monitoring.tensorboard import (
     MINUTES,
     TARGET_TOKENS,
@@ -153,15 +153,14 @@ def attention_section(groups: Sequence[Group], agreement: Divergences | None = N
         groups: The groups.
         agreement: How far the attention of each two runs differs; None if it is not known.
     """
-    measures = known_measures(groups, _OF_ATTENTION)
-    if not measures:
+    known = known_measures(groups, _OF_ATTENTION)
+    if not known:
         return Section(title="Attention")
-    names = [*with_diagonal(measures), "bleu"]
-    of_groups = Table(
-        caption="Attention of each group: all heads, mean \xb1 standard deviation over the runs",
-        columns=[Column("Group", is_numeric=False), *map(column, names)],
-        rows=[[Cell(group.label), *(spread(group, name) for name in names)] for group in groups],
-    )
+    names = [*known, "bleu"]
+    columns = [Column("Group", is_numeric=False), *map(column, names)]
+    rows = [[Cell(group.label), *(spread(group, name) for name in names)] for group in groups]
+    caption = "Attention of each group: all heads, mean \xb1 standard deviation over the runs"
+    of_groups = Table(caption=caption, columns=columns, rows=rows)
     texts = [Column("Group", is_numeric=False), Column("Run", is_numeric=False)]
     of_heads = Table(
         caption="Attention of each head",
@@ -178,9 +177,8 @@ def attention_section(groups: Sequence[Group], agreement: Divergences | None = N
         "Attention to the sources of the test set while the references are read. Entropy is low "
         "and sharpness is high where a target token looks at few source tokens; coverage is 1 "
         "where no source token is left out. AER, where there are gold links, says how far the "
-        "most attended words are from them; 0 is perfect. That of a run with several heads "
-        "is the AER of their mean. Heads have no order: head 1 of one seed is not head 1 of "
-        "another."
+        "most attended words are from them, by the mean of the heads; 0 is perfect. Heads have "
+        "no order over seeds."
     )
     return Section(
         title="Attention",
@@ -196,11 +194,7 @@ def attention_section(groups: Sequence[Group], agreement: Divergences | None = N
 
 def _agreement_tables(groups: Sequence[Group], agreement: Divergences) -> Iterator[Table]:
     """Yield the mean divergence and AER between the runs of each two groups."""
-    known = [
-        group
-        for group in groups
-        if any(mean_divergence(agreement, group, other) is not None for other in groups)
-    ]
+    known = [group for group in groups if agreement and any(run.maps for run in group.runs)]
     columns = [Column("Group", is_numeric=False), *(Column(group.label) for group in known)]
     for caption, found in (
         ("Jensen-Shannon divergence of the attention of two runs: bits from 0 (equal)", agreement),

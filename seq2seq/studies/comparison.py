@@ -29,15 +29,11 @@ class BaselineComparison:
     columns: dict[str, float] = field(default_factory=dict)
     """Further columns of groups.csv: the differences in other measures and in attention."""
 
-    @property
-    def is_of_sentences_only(self) -> bool:
-        """Return whether a single run was compared, so that nothing is known of other seeds."""
-        return self.result is not None and self.result.covers == SENTENCES_ONLY
-
 
 def explain_stars(comparisons: Sequence[BaselineComparison]) -> list[str]:
     """Return a line about the p-values with a star; none without one."""
-    return [STAR] if any(each.is_of_sentences_only for each in comparisons) else []
+    covers = [each.result.covers for each in comparisons if each.result]
+    return [STAR] if SENTENCES_ONLY in covers else []
 
 
 def compare_with_baseline(

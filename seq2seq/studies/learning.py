@@ -8,7 +8,7 @@ import numpy as np
 from seq2seq.config.composition import USER_ERRORS
 from seq2seq.evaluation.measures import in_words
 from seq2seq.studies.measures import sentence_numbers
-from seq2seq.studies.runs import MEASURES, Group, StudyRun
+from seq2seq.studies.runs import Group, StudyRun
 from seq2seq.studies.tables import column, known_measures, number_cell, spread
 from seq2seq.visualization.page import Cell, Column, MapsOverTime, RunMaps, Section, Table
 
@@ -41,15 +41,14 @@ def learning_section(
             "than the validations are. Both AERs beside them are those of the test set, and "
             "the validation BLEU is that of the best checkpoint."
         )
-        beside = [Column("Test AER", hint=MEASURES["aer"].hint)]
-        beside += map(column, ("aer_of_diagonal", "valid_bleu"))
+        beside = known_measures(groups, ("aer", "valid_bleu"))
         section.tables = [
             Table(
                 caption="Updates: from the earliest to the latest run, and scores at the end",
-                columns=[Column("Group", is_numeric=False), *map(column, names), *beside],
+                columns=[Column("Group", is_numeric=False), *map(column, [*names, *beside])],
                 rows=[
                     [Cell(group.label), *(moment(group, name) for name in names)]
-                    + [spread(group, name) for name in ("aer", "aer_of_diagonal", "valid_bleu")]
+                    + [spread(group, name) for name in beside]
                     for group in groups
                 ],
             )
@@ -145,8 +144,7 @@ def _pair_numbers(
     with contextlib.suppress(*USER_ERRORS):  # a run has not kept its validation set
         texts = [run.directory.read_texts("valid", ("hyp", "ref")) for run in runs]
         statistics = [run.directory.read_statistics("valid") for run in runs]
-        links = [each["aer"] for each in statistics if "aer" in each]
-        found |= sentence_numbers(texts[0][1], [hypotheses for hypotheses, _ in texts], links)
+        found |= sentence_numbers(texts[0][1], [each[0] for each in texts], statistics)
     return found
 
 

@@ -10,8 +10,8 @@ from seq2seq.analysis.interventions import changed_words
 from seq2seq.config.composition import USER_ERRORS, describe_error
 from seq2seq.config.serialization import load_saved_config
 from seq2seq.data.corpus import load_corpora
-from seq2seq.evaluation.measures import MEASURES, Sentences, measure, total_scores
-from seq2seq.evaluation.metrics import Array, ScoringRule, build_bleu
+from seq2seq.evaluation.measures import MEASURES, Sentences, Statistics, measure, total_scores
+from seq2seq.evaluation.metrics import ScoringRule, build_bleu
 from seq2seq.evaluation.significance import compare_groups, correct
 from seq2seq.studies.comparison import BaselineComparison
 from seq2seq.studies.runs import Group, StudyRun
@@ -101,7 +101,7 @@ def _training_counts(run: StudyRun) -> Counter[str]:
 def sentence_numbers(
     references: Sequence[str],
     translations: Sequence[Sequence[str]],
-    links: Sequence[Array],
+    statistics: Sequence[Statistics],
 ) -> dict[str, list[float]]:
     """Return what a reader may order the sentences by, for each sentence.
 
@@ -111,7 +111,7 @@ def sentence_numbers(
     Args:
         references: The references.
         translations: The translations of each run.
-        links: The statistics of the AER of each run with gold links.
+        statistics: The statistics of each run.
     """
     texts = list(zip(*translations, strict=True))
     found = {
@@ -121,7 +121,7 @@ def sentence_numbers(
             for each, reference in zip(texts, references, strict=True)
         ],
     }
-    if links:
+    if links := [each["aer"] for each in statistics if "aer" in each]:
         rates = MEASURES["aer"].score(np.stack(links)[:, :, 0])
         found["AER"] = rates.mean(axis=0).tolist()
     return found

@@ -219,11 +219,8 @@ def shown_sentences(groups: Sequence[Group], notes: list[str]) -> list[ShownSent
         notes.append("No sentences are shown, because no run has kept its test.src.")
         return []
     best = [groups[i].best for i in members]
-    numbers = sentence_numbers(
-        references,
-        [run.translations for run in best],
-        [run.statistics["aer"] for run in best if "aer" in run.statistics],
-    )
+    translated = [run.translations for run in best]
+    numbers = sentence_numbers(references, translated, [run.statistics for run in best])
     chosen = choose_sentences(sources, NUM_SENTENCES)
     for values in numbers.values():
         highest = sorted(range(len(sources)), key=lambda i: (-values[i], i))

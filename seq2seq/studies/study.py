@@ -74,7 +74,7 @@ def write_tables(
         [*keys, "runs", "failed_runs", *measures, *_COMPARISON, *compared, *AGREEMENT],
         map(_group_row, study.comparisons),
     )
-    of_lengths = [each._asdict() for each in study.lengths]
+    of_lengths = map(LengthScore._asdict, study.lengths)
     _write_csv(directory / LENGTHS, LengthScore._fields, of_lengths)
     warnings = [f"warning: {text}" for text in describe_repeated_seeds(groups)]
     if interventions:

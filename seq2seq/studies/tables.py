@@ -1,8 +1,7 @@
 """The cells and columns of a study's tables, and the table of its groups."""
 
 import math
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from collections.abc import Sequence
 
 from seq2seq.evaluation import measures
 from seq2seq.evaluation.significance import p_text
@@ -14,23 +13,20 @@ COSTS = ("parameters", "minutes", "tokens_per_second", "best_update")
 FIRST = ("valid_bleu", "bleu")
 """Measures to the left of the comparison with the baseline."""
 _LATER = [each for each in measures.MEASURES.values() if each.name != "bleu" and not each.is_detail]
-
-
-def with_diagonal(names: Iterable[str]) -> list[str]:
-    """Put the AER of the diagonal beside the AER."""
-    pairs = [(name, "aer_of_diagonal") if name == "aer" else (name,) for name in names]
-    return list(chain.from_iterable(pairs))
-
-
-ON_PAGE = (*FIRST, *with_diagonal(each.name for each in _LATER), *COSTS)
+ON_PAGE = (*FIRST, *(each.name for each in _LATER), *COSTS)
 IN_TERMINAL = (
     *FIRST,
-    *with_diagonal(each.name for each in _LATER if each.needs in ("translations", "links")),
+    *(each.name for each in _LATER if each.needs in ("translations", "links")),
     *COSTS[:-1],
 )
 INTERVAL_HINT = (
     "at the level of Holm's correction, so that it agrees with p; 95% for one comparison"
 )
+DIFFERENCE = [
+    Column("Difference", hint="mean minus the mean of the baseline, of BLEU if not named"),
+    Column("Interval", hint=INTERVAL_HINT),
+    Column("p (Holm)", hint="of the difference, corrected over the groups"),
+]
 
 
 def group_table(comparisons: Sequence[BaselineComparison], shown: Sequence[str]) -> Table:
@@ -49,11 +45,7 @@ def group_table(comparisons: Sequence[BaselineComparison], shown: Sequence[str])
     columns += map(column, first)
     is_compared = any(each.result is not None for each in comparisons)
     if is_compared:
-        columns += [
-            Column("Difference", hint="test BLEU minus that of the baseline"),
-            Column("Interval", hint=INTERVAL_HINT),
-            Column("p (Holm)", hint="of the difference, corrected for several comparisons"),
-        ]
+        columns += DIFFERENCE
     columns += map(column, later)
     rows = []
     for compared in comparisons:
@@ -94,19 +86,26 @@ def number_cell(value: Spread | float | None, form: str) -> Cell:
 
 
 def known_measures(groups: Sequence[Group], names: Sequence[str]) -> list[str]:
-    """Return the measures that some group has."""
-    return [name for name in names if any(group.mean(name) is not None for group in groups)]
+    """Return the measures that some group has; the AER of the diagonal stands beside the AER."""
+    beside = {"aer": ("aer", "aer_of_diagonal")}
+    with_diagonal = [each for name in names for each in beside.get(name, (name,))]
+    return [name for name in with_diagonal if any(each.mean(name) is not None for each in groups)]
 
 
 def _comparison(compared: BaselineComparison) -> list[Cell]:
     if compared.result is None:
         text = "not compared" if compared.reason else "baseline"
         return [Cell(text), Cell("-"), Cell("-")]
-    effect, (low, high) = compared.result.effect, compared.result.interval
+    found = compared.result
+    return difference_cells(found.effect, *found.interval, found.p_corrected, found.covers, ".2f")
+
+
+def difference_cells(
+    effect: float, low: float, high: float, p_value: float, covers: str, form: str
+) -> list[Cell]:
+    """Return the cells of the columns `DIFFERENCE`."""
     return [
-        Cell(f"{effect:+.2f}", effect),
-        Cell(f"{low:+.2f} to {high:+.2f}", low),
-        Cell(
-            p_text(compared.result.p_corrected, compared.result.covers), compared.result.p_corrected
-        ),
+        Cell(f"{effect:+{form}}", effect),
+        Cell(f"{low:+{form}} to {high:+{form}}", low),
+        Cell(p_text(p_value, covers), p_value),
     ]

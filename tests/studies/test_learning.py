@@ -57,7 +57,7 @@ def test_the_moments_are_the_first_validations_past_fixed_thresholds(study):
     assert rows["dot"]["Aligned at"] == ("30", 30)  # 0.4 is the first AER below the diagonal's
     assert rows["dot"]["Half BLEU at"] == ("30", 30)  # 28 is the first of at least 30 / 2
     assert rows["none"]["Aligned at"] == ("-", None)
-    assert {"Test AER", "AER of diagonal", "Validation BLEU"} < rows["dot"].keys()
+    assert "Validation BLEU" in rows["dot"]
 
 
 def test_a_run_may_align_before_the_first_validation_or_never(study):
