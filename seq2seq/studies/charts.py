@@ -46,6 +46,7 @@ _MAX_POINTS = 400
 Curves = Mapping[str, Mapping[int, float]]
 """Value of each curve at each update, by the tag of the curve."""
 _OF_ATTENTION = [name for name, each in measures.MEASURES.items() if each.has_heads]
+_OF_GROUPS = [n for n in measures.MEASURES if n in ("aer_right", "aer_wrong", *_OF_ATTENTION)]
 _NUM_LENGTHS = 5
 
 
@@ -153,12 +154,16 @@ def attention_section(groups: Sequence[Group], agreement: Divergences | None = N
         groups: The groups.
         agreement: How far the attention of each two runs differs; None if it is not known.
     """
-    known = known_measures(groups, _OF_ATTENTION)
+    known = known_measures(groups, _OF_GROUPS)
     if not known:
         return Section(title="Attention")
     names = [*known, "bleu"]
     columns = [Column("Group", is_numeric=False), *map(column, names)]
     rows = [[Cell(group.label), *(spread(group, name) for name in names)] for group in groups]
+    if "aer_wrong" in known:
+        columns.append(Column("Wrong minus right", hint="AER of the words, with its 95% interval"))
+        for group, row in zip(groups, rows, strict=True):
+            row.append(_wrong_minus_right(group))
     caption = "Attention of each group: all heads, mean \xb1 standard deviation over the runs"
     of_groups = Table(caption=caption, columns=columns, rows=rows)
     texts = [Column("Group", is_numeric=False), Column("Run", is_numeric=False)]
@@ -177,8 +182,8 @@ def attention_section(groups: Sequence[Group], agreement: Divergences | None = N
         "Attention to the sources of the test set while the references are read. Entropy is low "
         "and sharpness is high where a target token looks at few source tokens; coverage is 1 "
         "where no source token is left out. AER, where there are gold links, says how far the "
-        "most attended words are from them, by the mean of the heads; 0 is perfect. Heads have "
-        "no order over seeds."
+        "most attended words are from them, by the mean of the heads; 0 is perfect. A word of the "
+        "reference is right if the translation contains it. Heads have no order over seeds."
     )
     return Section(
         title="Attention",
@@ -190,6 +195,17 @@ def attention_section(groups: Sequence[Group], agreement: Divergences | None = N
             if table.rows
         ],
     )
+
+
+def _wrong_minus_right(group: Group) -> Cell:
+    """Return the AER of wrong words minus the AER of right words, with its interval."""
+    names = "aer_wrong", "aer_right"
+    if any(name not in run.measures for run in group.runs for name in names):
+        return Cell("-")
+    score = measures.MEASURES["aer"].score
+    found = compare_groups(*map(group.statistics, names), score=score, paired=True)
+    low, high = found.interval
+    return Cell(f"{found.effect:+.3f} ({low:+.3f} to {high:+.3f})", found.effect)
 
 
 def _agreement_tables(groups: Sequence[Group], agreement: Divergences) -> Iterator[Table]:
@@ -327,8 +343,7 @@ def _by_length(groups: Sequence[Group], scores: Sequence[LengthScore]) -> tuple[
         cell = Cell(f"{each.bleu:.2f}{interval}", each.bleu)
         found = Spread(each.bleu, each.bleu_deviation), cell
         values.setdefault(labels.index(each.group), []).append(found)
-    titles = "BLEU by source length", "Source words", "BLEU"
-    return _by_bin(titles, groups, counts, values)
+    return _by_bin(("BLEU by source length", "Source words", "BLEU"), groups, counts, values)
 
 
 def _by_frequency(groups: Mapping[int, Group]) -> tuple[Chart, Table]:

@@ -16,7 +16,8 @@ from seq2seq.evaluation.significance import compare_groups, correct
 from seq2seq.studies.comparison import BaselineComparison
 from seq2seq.studies.runs import Group, StudyRun
 
-COMPARED = [name for name in MEASURES if name != "bleu"]
+COMPARED = [name for name in MEASURES if name not in ("bleu", "aer_right", "aer_wrong")]
+"""Measures that are compared; right and wrong words differ between the groups."""
 ENDINGS = ("difference", "low", "high", "p")
 _FEWEST = 50
 """Number of rare words in the translations and references below which F1 is not tested."""

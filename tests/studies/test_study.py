@@ -44,6 +44,8 @@ def test_the_leaderboard_has_a_row_for_each_run_and_a_column_for_each_swept_key(
         "loss": "",
         "perplexity": "2.5",
         "aer": "0.125",
+        "aer_right": "",
+        "aer_wrong": "",
         "entropy": "0.5",
         "coverage": "",
         "sharpness": "0.75",
