@@ -13,6 +13,8 @@ from types import ModuleType
 
 import pytest
 
+from seq2seq.search import registry
+
 ROOT = Path(__file__).parents[1]
 BUILT = {ROOT / "docs" / "_static" / "study.html"}
 """Files that the build of the documentation writes."""
@@ -57,10 +59,11 @@ class Page:
         return [line for block in blocks for line in block.splitlines()]
 
     def run_examples(self, workplace: Path) -> None:
-        """Run all Python blocks as one program."""
+        """Run all Python blocks as one program, and forget the searches that it registers."""
         code = compile("\n".join(self.blocks("python")), f"<{self.name}>", "exec")
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(workplace)
+            patch.setattr(registry._registry, "_parts", dict(registry._registry._parts))
             exec(code, {})
 
     def num_examples(self) -> int:
