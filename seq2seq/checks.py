@@ -1,6 +1,6 @@
 """The base of all configurations, which checks each field against its type and its rules.
 
-A rule stands in the annotation of its field, `beam_size: Annotated[int, Range(1, 100)]`, so that
+A rule stands in the annotation of its field, `beam_size: Annotated[int, Range(1, 10_000)]`, so that
 the check, its message and the reference of all keys have one source. The marks of a field, which
 say what a change of its value means, stand there too, or at the class for all its fields.
 """
