@@ -101,7 +101,7 @@ def _train(composed: DictConfig) -> float | None:
         if is_first_process():
             sweep = f"hydra.sweep.dir={hydra_config.sweep.dir} resume=auto"
             keys = sweep if is_job else "resume=true"
-            print(f"stopped: {stop}; run the same command with {keys} to continue", file=sys.stderr)
+            print(f"{stop}; to continue, repeat the command with {keys}", file=sys.stderr)
         sys.exit(stop.exit_code)
     if is_first_process():
         print(f"\n{_next_commands(config, path)}", file=sys.stderr)

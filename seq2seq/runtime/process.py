@@ -76,7 +76,7 @@ class Interrupted(Exception):  # noqa: N818 -- the training did not fail
     """Training stopped because of a signal; the run can be resumed."""
 
     def __init__(self, signal_number: int) -> None:
-        super().__init__(signal.Signals(signal_number).name)
+        super().__init__(f"stopped by {_name(signal_number)}")
         self.signal_number = signal_number
 
     @property

@@ -120,8 +120,8 @@ def test_a_stopped_run_saves_and_names_the_command_that_continues_it(train, corp
     assert process.returncode == 143, err
     assert out == ""
     # Some versions of torch add lines of their own when the interpreter ends.
-    last = next(line for line in err.splitlines() if line.startswith("stopped: "))
-    assert last == "stopped: SIGTERM; run the same command with resume=true to continue"
+    last = next(line for line in err.splitlines() if line.startswith("stopped by "))
+    assert last == "stopped by SIGTERM; to continue, repeat the command with resume=true"
     assert (tmp_path / "work" / "checkpoints" / "mine" / "last.pt").exists()
     code, out, err = train(*arguments, "resume=true", "training.max_updates=3")
     assert (code, out) == (0, "")
@@ -210,8 +210,8 @@ def test_a_signal_stops_a_sweep_and_names_the_command_that_continues_it(train, c
 
     assert (code, out) == (130, "")
     last = err.splitlines()[-1]
-    again = "run the same command with hydra.sweep.dir=swept, two resume=auto to continue"
-    assert last == f"stopped: SIGINT; {again}"
+    again = "to continue, repeat the command with hydra.sweep.dir=swept, two resume=auto"
+    assert last == f"stopped by Ctrl-C; {again}"
     assert "1-files-uniform" not in err
     code, out, err = train("-m", *arguments, *swept, "resume=auto")
     assert (code, out) == (0, "")

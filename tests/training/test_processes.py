@@ -166,7 +166,7 @@ def test_ctrl_c_stops_all_processes_with_one_line(text, whole):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
 
-    [line] = re.findall(r"^stopped: .*$", errors, re.MULTILINE)
-    assert line == "stopped: SIGINT; run the same command with resume=true to continue"
+    [line] = re.findall(r"^stopped by .*$", errors, re.MULTILINE)
+    assert line == "stopped by Ctrl-C; to continue, repeat the command with resume=true"
     state = torch.load(text / "runs" / "stopped" / "last.pt", weights_only=True)["training"]
     assert state["progress"]["update"] in (3, 4)
