@@ -275,9 +275,12 @@ class Service:
         # "auto" does not detect the language; it stands for the only source language of the target.
         found = [pair for pair in pairs if pair[1] == fields.target and source in (pair[0], "auto")]
         if len(found) != 1:
-            problem = "name the source" if found else "source and target are not supported"
-            known = ", ".join(map("-".join, pairs))
-            raise HTTPException(400, f"{problem}; the service translates {known}")
+            known = ", ".join(map("-".join, found or pairs))
+            raise HTTPException(
+                400,
+                f"source={source!r} and target={fields.target!r} must name one language pair of "
+                f"this service; choose from {known}",
+            )
         return found[0]
 
 

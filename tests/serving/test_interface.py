@@ -107,6 +107,9 @@ def test_several_texts_of_a_form_are_a_list(live):
 
 
 NO_TEXT = "q.str: Input should be a valid string"
+OTHER_PAIR = (
+    "source={!r} and target={!r} must name one language pair of this service; choose from de-en"
+)
 NO_INTEGER = "alternatives: Input should be a valid integer"
 WRONG = {
     "no JSON": (b"q=ja", 400, "Invalid JSON: expected value"),
@@ -127,9 +130,9 @@ WRONG = {
     "q of numbers": (body(q=["a", 1]), 400, "q.list[str].1: Input should be a valid string"),
     "no source": (b'{"q":"a","target":"en"}', 400, "source: Field required"),
     "source a list": (body(source=["de"]), 400, "source: Input should be a valid string"),
-    "another source": (body(source="xx"), 400, "not supported; the service translates de-en"),
-    "another target": (body(target="fr"), 400, "not supported"),
-    "auto to another target": (body(source="auto", target="de"), 400, "not supported"),
+    "another source": (body(source="xx"), 400, OTHER_PAIR.format("xx", "en")),
+    "another target": (body(target="fr"), 400, OTHER_PAIR.format("de", "fr")),
+    "auto to another target": (body(source="auto", target="de"), 400, "source='auto' and"),
     "another format": (body(format="xml"), 400, "format: Input should be 'text' or 'html'"),
     "alternatives true": (body(alternatives=True), 400, NO_INTEGER),
     "alternatives text": (body(alternatives="1"), 400, NO_INTEGER),
