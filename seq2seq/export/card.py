@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 from seq2seq.checkpoints.checkpoint import Checkpoint
+from seq2seq.config.serialization import config_to_dict
 from seq2seq.evaluation.measures import MEASURES, OF_TEXT
-from seq2seq.export.folder import ExportPrecision
+from seq2seq.export.folder import ExportPrecision, nearest_search
 from seq2seq.model.seq2seq import count_parameters
 from seq2seq.training.run_directory import RunDirectory
 
@@ -60,6 +61,7 @@ def model_card(
 ) -> str:
     """Write the card as Markdown, with metadata that a search reads."""
     config, tokenizers = checkpoint.config, checkpoint.tokenizers
+    search = config_to_dict(nearest_search(config.decoding))
     int8 = "- The graphs are in int8: the other sentences of a batch may change a translation.\n"
     return _TEMPLATE.read_text(encoding="utf-8").format(
         config=config,
@@ -74,6 +76,7 @@ def model_card(
         parameters=count_parameters(checkpoint.build_model()),
         num_source=len(tokenizers.source),
         num_target=len(tokenizers.target),
+        search=", ".join(f"{key}={value}" for key, value in search.items()),
         precision=precision.name,
         int8=int8 if precision is ExportPrecision.int8 else "",
         **_result_texts(checkpoint, results),
