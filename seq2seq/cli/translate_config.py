@@ -34,9 +34,11 @@ class OutputFormat(Enum):
     text = "text"
     """The best translation of each line."""
     nbest = "nbest"
-    """Moses' `id ||| translation ||| score`, one line for each hypothesis."""
+    """Moses' `id ||| translation ||| score`, one line for each hypothesis; beam search divides the
+    log-probability by the length penalty to get the score."""
     json = "json"
-    """A JSON object for each line, with source, hypotheses, scores, tokens and attention."""
+    """A JSON object for each line, with source, hypotheses, tokens, attention, the `score` as in
+    `nbest`, and the `log_probability` without a penalty."""
 
 
 class LongLines(Enum):

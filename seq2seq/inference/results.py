@@ -18,10 +18,12 @@ class TranslatedHypothesis(NamedTuple):
     text: str
     """Detokenized translation, on one line."""
     score: float
-    """Value that ranks the hypotheses: the log-probability, normalized as the search is
-    configured."""
+    """Value that ranks the hypotheses. Greedy search and sampling: the log-probability. Beam
+    search: the log-probability divided by the length penalty, plus the coverage penalty. Minimum
+    Bayes risk decoding: the expected similarity to all hypotheses."""
     log_probability: float
-    """Log-probability of all tokens and, if finished, EOS."""
+    """Natural logarithm of the probability of all tokens and, if finished, EOS, without any
+    penalty."""
     finished: bool
     """True if the hypothesis ended with EOS, False if it reached the length limit."""
     ids: list[int]

@@ -95,8 +95,8 @@ class Hypothesis(BaseModel):
     """A translation of a sentence; translations are ranked by score."""
 
     text: str
-    score: float
-    log_probability: float
+    score: Annotated[float, Field(description="a beam divides log_probability by a length penalty")]
+    log_probability: Annotated[float, Field(description="natural logarithm, without a penalty")]
     finished: Annotated[bool, Field(description="false if the length limit cut the translation")]
     tokens: list[str]
     token_log_probabilities: list[float]
