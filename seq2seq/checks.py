@@ -177,7 +177,7 @@ class Config:
     def __init_subclass__(
         cls, *, section: str | None = None, marks: tuple[Mark, ...] | None = None
     ) -> None:
-        # Both are None for a derived class, and when slots=True creates the class again.
+        # A subclass may omit both, and slots=True creates the class again without them.
         cls.section = cls.section if section is None else section
         cls.marks = cls.marks if marks is None else marks
 

@@ -31,12 +31,12 @@ class ReportConfig(Config):
     output: FilePath | None
     """Directory to write to; None: the directory of the sweep, if there is only one."""
     interventions: list[str]
-    """Changes of the attention weights, with each of which the test set is translated again:
-    uniform, permuted, strongest, without_end, frozen, drop_head:N, only_head:N (heads count from
-    1), gold, other:seed and other:GROUP."""
+    """Changes of the attention weights; the test set is translated again with each: uniform,
+    permuted, strongest, without_end, frozen, drop_head:N, only_head:N (heads count from 1), gold,
+    other:seed and other:GROUP."""
     length_bins: list[str]
     """Upper limits of the ranges of source length in words for BLEU, such as [10,20,30,50];
-    empty for ranges with about equally many sentences."""
+    empty: ranges with about the same number of sentences."""
     attributions: bool
     """Whether attention is compared with erasure and gradient on the test set."""
     format: PaperFormat | None

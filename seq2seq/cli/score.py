@@ -52,7 +52,8 @@ class ScoreConfig(Config):
     hypotheses: FilePaths
     """One file for each system; each further system is compared with the first."""
     reference: FilePaths
-    """Files of reference translations, line for line; several files are alternatives."""
+    """Files of reference translations, parallel to the hypotheses; several files are
+    alternatives."""
     bleu_tokenize: Annotated[str, OneOf(CHOICES)]
     """sacreBLEU's tokenizer for BLEU; auto: chosen by the language in the name of the reference
     file."""

@@ -34,7 +34,7 @@ _SHORTEST_KEY = 16
 def main() -> None:
     """Run the command with the arguments of this process."""
     keep_freed_memory()
-    gc.disable()  # until the service answers: nearly all objects made before stay in use
+    gc.disable()  # until the service answers: nearly all objects created before then stay in use
     run_command("serve", ServeConfig, serve, searches=_searches)
 
 

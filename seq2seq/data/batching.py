@@ -62,7 +62,7 @@ class EncodedCorpus:
     source_rows: IdRows
     target_rows: IdRows
     indices: Integers
-    """Index of each pair in the iteration over the corpus, which may have more pairs."""
+    """Index of each pair in the corpus, which also counts pairs that were left out."""
     hashes: Integers = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     """Hash of the text of each pair, to find pairs that two corpora share."""
     part_sizes: list[int] = field(default_factory=list)
@@ -280,7 +280,7 @@ class Batch(NamedTuple):
     target_places: Tensor
     """Indices of the M real target tokens in `target_ids.flatten()`, ascending, (M,)."""
     indices: Tensor
-    """Indices of the pairs in the iteration over the corpus, (B,)."""
+    """Indices of the pairs in the corpus, (B,); see `EncodedCorpus`."""
     guide: Tensor | None = None
     """Gold attention, (B, T, S), or None; sums to 1 for aligned target tokens, to 0 for all
     others."""

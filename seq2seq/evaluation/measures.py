@@ -78,9 +78,9 @@ class Measure(ABC):
     has_heads: ClassVar[bool] = False
     """Whether the measure is also computed for each attention head."""
     is_slow: ClassVar[bool] = False
-    """Whether it is computed only at the end of training."""
+    """Whether the measure is computed only at the end of training."""
     is_detail: ClassVar[bool] = False
-    """Whether it is shown only in detailed tables, not in a log."""
+    """Whether the measure is shown only in detailed tables, not in a log."""
 
     def __init_subclass__(cls) -> None:
         if cls.name:

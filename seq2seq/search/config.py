@@ -155,7 +155,7 @@ class MbrConfig(BeamConfig):
     beam_size: _NumHypotheses = 8
     """Number of hypotheses to keep at each step and to compare at the end."""
     sharpness: Weight = 1.0
-    """Exponent of the hypotheses' probabilities, which are their weights in the comparison; 0:
+    """Exponent that turns the probability of a hypothesis into its weight in the comparison; 0:
     equal weights."""
 
 

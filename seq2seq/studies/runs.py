@@ -94,7 +94,7 @@ class StudyRun:
     overrides: dict[str, str] = field(default_factory=dict)
     """Overrides of a sweep's job. Equal values are equal texts, however they were typed."""
     config: dict[str, str] = field(default_factory=dict)
-    """Saved configuration, with dotted keys; the key of a part maps to its name."""
+    """Saved configuration, with dotted keys; `attention.name` is stored as `attention`."""
     swept: dict[str, str] = field(default_factory=dict)
     """Value of each key that differs between the runs of the study."""
     measures: dict[str, float] = field(default_factory=dict)
@@ -411,7 +411,7 @@ def _find_swept_keys(runs: Sequence[StudyRun]) -> None:
 
 
 def _differing_config_keys(configs: Sequence[dict[str, str]]) -> list[str]:
-    """Return the keys that differ, without the details of a part that is another one."""
+    """Return the keys that differ, but not the keys within a section whose name differs."""
     keys = dict.fromkeys(key for config in configs for key in config)
     differing = [key for key in keys if len({config.get(key, "") for config in configs}) > 1]
     return [key for key in differing if "." not in key or key.split(".")[0] not in differing]

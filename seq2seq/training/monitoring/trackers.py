@@ -91,7 +91,7 @@ class Tracker:
 def check_monitor(monitor: Monitor) -> None:
     """Raise ValueError if the package of a service is missing."""
     spec = importlib.util.find_spec(monitor.name)
-    if spec is None or spec.origin is None:  # or a folder of that name, such as wandb's own
+    if spec is None or spec.origin is None:  # a folder such as wandb's has no origin
         raise ValueError(
             f"training.monitor={monitor.name} needs the package {monitor.name}; pip install "
             f"{monitor.name}"
