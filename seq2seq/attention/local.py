@@ -29,7 +29,7 @@ class LocalAttention(GeneralAttention):
 
     Section 3.2 of the paper. The position p = S sigmoid(w^T tanh(W_p q)) lies between 0 and the
     number of real tokens S, which are counted from 1 (eq. 9). Positions outside the window have
-    weight 0. In eq. 10 a Gaussian multiplies the normalised weights, which then do not sum to 1;
+    weight 0. In eq. 10 a Gaussian multiplies the normalized weights, which then do not sum to 1;
     here its logarithm is added to the scores, so they do.
 
     Example:

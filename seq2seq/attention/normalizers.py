@@ -12,7 +12,7 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 
 
 def masked_softmax(scores: Tensor, valid: Tensor) -> Tensor:
-    """Normalise scores over the last axis, with weight exactly 0 for masked positions.
+    """Normalize scores over the last axis, with weight exactly 0 for masked positions.
 
     Args:
         scores: Scores of shape (B, T, S) or, with heads, (B, N, T, S).
@@ -123,7 +123,7 @@ def masked_sparsemax(scores: Tensor, valid: Tensor) -> Tensor:
 
 
 def masked_entmax15(scores: Tensor, valid: Tensor) -> Tensor:
-    """Normalise scores by entmax with alpha = 1.5 (Peters, Niculae and Martins 2019, eq. 10).
+    """Normalize scores by entmax with alpha = 1.5 (Peters, Niculae and Martins 2019, eq. 10).
 
     The weights are max(0, e_i / 2 - tau)^2 with the threshold tau that makes them sum to 1. They
     are sparser than with softmax and smoother than with sparsemax. Sorting the scores

@@ -39,7 +39,7 @@ def run_job(path: Path, train: Callable[[], float]) -> float | None:
     """Train one job; a failure is recorded in its directory and does not end the sweep.
 
     Returns:
-        The value for a sweeper to maximise; None if the job failed.
+        The value for a sweeper to maximize; None if the job failed.
     """
     overrides = list(HydraConfig.get().overrides.task)
     if is_first_process():

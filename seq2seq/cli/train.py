@@ -85,7 +85,7 @@ def options_first(arguments: Sequence[str]) -> list[str]:
 @hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="train")
 @one_line_errors
 def _train(composed: DictConfig) -> float | None:
-    """Train once, or one job of a sweep; return the value for a sweeper to maximise."""
+    """Train once, or one job of a sweep; return the value for a sweeper to maximize."""
     hydra_config = HydraConfig.get()
     load_plugins(composed.plugins)  # a launched process has not read the command line
     is_job = hydra_config.mode is RunMode.MULTIRUN

@@ -20,7 +20,7 @@ def load_plugins(plugins: Sequence[str]) -> None:
     """Load Python files that register attention types or searches; each file is loaded once.
 
     Args:
-        plugins: Paths, relative to the current directory. A file imports its neighbours with
+        plugins: Paths, relative to the current directory. A file imports its neighbors with
             `from . import NAME`.
 
     Raises:

@@ -470,7 +470,7 @@ def pad(id_rows: IdRows, rows: Numbers) -> tuple[Numbers, npt.NDArray[np.bool_]]
 
 
 def _merge_small(batches: dict[int, Numbers], *, min_rows: int) -> dict[int, Numbers]:
-    """Merge each batch of fewer rows with its neighbours, which have similar lengths.
+    """Merge each batch of fewer rows with its neighbors, which have similar lengths.
 
     Args:
         batches: Batches by position in the epoch, sorted by length; a merged one gets the last.

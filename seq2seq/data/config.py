@@ -325,7 +325,7 @@ def check_symbol(symbol: object, *, key: str) -> str:
 
 @dataclass(kw_only=True, slots=True, repr=False)
 class SentencePieceConfig(TokenizerConfig):
-    """Sub-words by SentencePiece, which restore the text exactly unless it is normalised."""
+    """Sub-words by SentencePiece, which restore the text exactly unless it is normalized."""
 
     model_type: SentencePieceModel
     """Segmentation model, set by the choice of the tokenizer."""

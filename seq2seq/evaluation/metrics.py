@@ -1,4 +1,4 @@
-"""sacreBLEU's scores of detokenised text, and ranges of lengths and frequencies.
+"""sacreBLEU's scores of detokenized text, and ranges of lengths and frequencies.
 
 BLEU splits text into words by the language of the text.
 """

@@ -240,7 +240,7 @@ def compare_systems(
     """Score systems by every measure of text, and test whether they differ from the first.
 
     Args:
-        systems: Names and detokenised translations; a single system is scored without a test.
+        systems: Names and detokenized translations; a single system is scored without a test.
         references: One or more reference texts, each with one line for each translation.
         significance: The paired test.
         num_samples: Number of resamples or permutations; None for sacreBLEU's default.

@@ -64,7 +64,7 @@ def export_model(
         checkpoint: A checkpoint file, or a run directory, which means its best.pt.
         output: The folder to write.
         precision: Type of the weights in the graphs.
-        license_name: Licence that the model card names, such as mit.
+        license_name: License that the model card names, such as mit.
         overwrite: Whether to replace a folder that was exported before.
 
     Raises:

@@ -79,7 +79,7 @@ def whole_files() -> Iterator[NewFile]:
 
     Until then, each has a hidden name in the same directory. An error or an interrupt leaves
     everything as it was before; a killed process also leaves hidden files, which `is_temporary`
-    recognises.
+    recognizes.
 
     Raises:
         OSError: A file cannot be written.

@@ -89,7 +89,7 @@ class TextTokenizer(Protocol):
         """Return the ids of each line, without BOS and EOS."""
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return detokenised text, without PAD, BOS and EOS."""
+        """Return detokenized text, without PAD, BOS and EOS."""
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """Return a readable label for each id."""

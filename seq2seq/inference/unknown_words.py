@@ -152,7 +152,7 @@ def _units(
     """Return for each source token the text to copy if the token has the most attention.
 
     For unknown tokens and punctuation this is the text of the token itself; for other tokens it
-    includes their neighbours up to such a token.
+    includes their neighbors up to such a token.
     """
     units: list[str] = []
     labels = tokenizer.tokens(ids)

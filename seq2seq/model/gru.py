@@ -21,7 +21,7 @@ class GRUCell(nn.Module):
     It computes r = sigmoid(x_r + U_r h), z = sigmoid(x_z + U_z h), n = tanh(x_n + r * (U_n h + b))
     and h' = (1 - z) * n + z * h (Cho et al. 2014, in the form of `torch.nn.GRU`). The projected
     input (x_r, x_z, x_n) is the result of `input_projection`, which a loop over a known sequence
-    calls once. Layer normalisation normalises both projections (Ba et al. 2016).
+    calls once. Layer normalization normalizes both projections (Ba et al. 2016).
     """
 
     def __init__(self, input_size: int, hidden_size: int, *, layer_norm: bool) -> None:

@@ -114,7 +114,7 @@ class Seq2Seq(nn.Module):
         return self.decoder.sample_forward(previous_ids, state, memory, forced_mask=forced_mask)
 
     def _initialize(self) -> None:
-        """Initialise biases with 0, recurrent matrices orthogonal, others with Xavier's uniform."""
+        """Initialize biases with 0, recurrent matrices orthogonal, others with Xavier's uniform."""
         for module in self.modules():
             if isinstance(module, nn.Linear | nn.GRU):
                 for name, parameter in module.named_parameters():
@@ -148,7 +148,7 @@ def _build_embeddings(
 
 
 def _initialize_parameter(parameter: Tensor, *, recurrent: bool) -> None:
-    """Initialise a bias or a matrix; the three gates of a recurrent matrix one by one."""
+    """Initialize a bias or a matrix; the three gates of a recurrent matrix one by one."""
     if parameter.dim() < 2:
         nn.init.zeros_(parameter)
     elif recurrent:

@@ -23,7 +23,7 @@ class Constraints:
     def log_probabilities(self, logits: Tensor, *, live: Tensor) -> Tensor:
         """Return log-probabilities (R, V), -inf for tokens that are not allowed.
 
-        The others are not renormalised: a hypothesis keeps the probability that the model gives
+        The others are not renormalized: a hypothesis keeps the probability that the model gives
         it. PAD and BOS are never allowed.
 
         Args:

@@ -226,7 +226,7 @@ def _draw(
 
 
 def _candidates(config: SamplingConfig, log_probabilities: Tensor) -> tuple[Tensor, Tensor]:
-    """Return unnormalised probabilities and ids of the tokens to sample from, (R, C).
+    """Return unnormalized probabilities and ids of the tokens to sample from, (R, C).
 
     The temperature is applied first, then top k, then top p to the rest.
     """

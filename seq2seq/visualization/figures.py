@@ -1,4 +1,4 @@
-"""Charts of a report as figures of Plotly, with a colour and a shape for each group."""
+"""Charts of a report as figures of Plotly, with a color and a shape for each group."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -72,7 +72,7 @@ class Chart(TypedDict):
 def draw_chart(title: str, y_label: str, kind: Kind, series: Sequence[Series]) -> Chart:
     """Draw lines with bands, bins of categories with error bars, or points.
 
-    The page's style sets the colours of text and grid, which depend on the reader's colour scheme.
+    The page's style sets the colors of text and grid, which depend on the reader's color scheme.
 
     Args:
         title: Text above the chart.

@@ -41,9 +41,9 @@ _FULL_WIDTH = "\uff21"
 
 
 class SentencePieceTokenizer:
-    """Tokenizer of sub-words; decoding restores the text, apart from normalisation by the model.
+    """Tokenizer of sub-words; decoding restores the text, apart from normalization by the model.
 
-    Models are trained without normalisation unless the configuration asks for it, so decoding
+    Models are trained without normalization unless the configuration asks for it, so decoding
     restores a text of known characters exactly, except U+2581, which becomes a space.
     """
 
@@ -99,7 +99,7 @@ class SentencePieceTokenizer:
         return [kept[index] for index in indices]
 
     def _normalized(self, word: str) -> str:
-        """Return the normalised characters of a word, without the spaces it may contain then."""
+        """Return the normalized characters of a word, without the spaces it may contain then."""
         text: str = self._processor.normalize(word)
         return "".join(text.replace(SPACE_LABEL, " ").split())
 

@@ -34,7 +34,7 @@ class SentencePiece {
   encode(line) {
     const characters = [...this.normalize(line)];
     const ids = this.model === BPE ? this.mergePairs(characters) : this.bestPath(characters);
-    // Neighbouring unknown characters are one token.
+    // Neighboring unknown characters are one token.
     return ids.filter((id, i) => id !== this.unknown || ids[i - 1] !== this.unknown);
   }
 
@@ -139,7 +139,7 @@ function toText(bytes) {
   return new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
 }
 
-// The rules of normalisation: a double-array trie (Darts) from bytes to places of the new texts.
+// The rules of normalization: a double-array trie (Darts) from bytes to places of the new texts.
 class Charsmap {
   constructor(bytes) {
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
