@@ -19,6 +19,7 @@ from seq2seq.checkpoints.checkpoint import (
 from seq2seq.checks import counted
 from seq2seq.config.schema import TrainConfig
 from seq2seq.data.batching import Batch, Batches, Numbers, collate
+from seq2seq.data.config import FilesConfig
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import Ranks, sum_over_processes
 from seq2seq.runtime.numerics import Numerics
@@ -50,6 +51,8 @@ _SAVING_SHARE = 0.01
 """Maximum share of the training time that saves between validations may take."""
 _BUSY_SECONDS, _BUSY_SHARE = 10.0, 0.6
 """After `_BUSY_SECONDS` of updates, a share of work below `_BUSY_SHARE` shows a busy machine."""
+_FEW_UPDATES = 800
+"""Number of updates below which a model learns little of a natural language."""
 
 
 class Trainer:
@@ -201,10 +204,26 @@ class Trainer:
         while not progress.is_finished(training):
             groups = self._groups_of_epoch()
             progress.continue_epoch(len(groups))
+            if progress.update == 0:
+                self._warn_of_few_updates()
             for group in groups[progress.updates_of_epoch :]:
                 yield group
                 if progress.is_finished(training):
                     return
+
+    def _warn_of_few_updates(self) -> None:
+        """Warn if the epochs of a user's text are too few updates; `max_updates` is a choice."""
+        config, training = self.config, self.config.training
+        updates = self.progress.updates_per_epoch * (training.max_epochs or _FEW_UPDATES)
+        is_new = isinstance(config.data, FilesConfig) and config.init_from is None
+        if is_new and training.max_updates is None and updates < _FEW_UPDATES:
+            logger.warning(
+                "training.max_epochs=%d makes only %d updates, from which a model learns little; "
+                "raise it, or lower training.batching.size=%d",
+                training.max_epochs,
+                updates,
+                training.batching.size,
+            )
 
     def _groups_of_epoch(self) -> list[list[Numbers]]:
         """Return the rows of each batch of each update of the current epoch."""

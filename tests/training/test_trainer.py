@@ -171,6 +171,17 @@ def test_best_has_the_lowest_loss_and_last_the_last_update(make, monkeypatch):
 EVERY_UPDATE = ("training.max_updates=4", "training.validation.every_updates=1")
 
 
+@pytest.mark.parametrize(("epochs", "num_warnings"), [(133, 1), (134, 0)])
+def test_a_budget_of_few_updates_is_said_before_the_first(make, caplog, epochs, num_warnings):
+    """An epoch has 6 updates."""
+    trainer = make(f"training.max_epochs={epochs}")
+
+    next(trainer._remaining_updates())
+
+    said = "training.max_epochs=133 makes only 798 updates, "
+    assert [each.startswith(said) for each in caplog.messages] == [True] * num_warnings
+
+
 def test_a_bleu_that_stays_near_zero_is_said_once_and_the_loss_chooses(make, monkeypatch, caplog):
     score_as(monkeypatch, bleu=[0.0, 0.0, 0.9, 0.0], loss=[4.0, 2.0, 3.0, 2.0])
     trainer = make(*EVERY_UPDATE)
