@@ -116,7 +116,8 @@ def open_tracker(config: TrainConfig, directory: Path) -> Tracker:
     except _ERRORS as error:
         way_out = f", or delete {path} to begin a new run there" if path.exists() else ""
         raise ValueError(
-            f"training.monitor={monitor.name}: {_first_line(error)}; go on with resume=true "
+            f"training.monitor={monitor.name}: {_first_line(error)}; correct this and repeat the "
+            "command with resume=true, or send nothing with resume=true "
             f"training.monitor=tensorboard{way_out}"
         ) from error
     if service.id:
