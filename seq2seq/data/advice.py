@@ -11,7 +11,7 @@ from seq2seq.data.corpus import Pair
 
 logger = logging.getLogger(__name__)
 
-_FEW = 20  # number of equal pairs that gives no warning
+_FEW = 20  # up to this many pairs with equal sides give no warning
 _MOST_SHIFT = 3  # largest number of missing lines that is detected
 _FEWEST, _MOST_BLOCKS = 200, 20  # pairs of a block; by chance their lengths correlate by 0.07
 _BETTER_FIT = 0.4  # a shift that improves the correlation by more is reported

@@ -124,11 +124,11 @@ def correct(family: Sequence[GroupComparison]) -> list[GroupComparison]:
     """Correct the p-values of several comparisons and their intervals (Holm 1979).
 
     Holm's procedure tests the smallest of n p-values at `LEVEL` / n, the next one at
-    `LEVEL` / (n - 1) and so on, and stops at the first that is not significant. Each interval is
-    that of the level at which its comparison was tested (Ludbrook 2000), and from the first that is
-    not significant on, of the level there. So an interval excludes 0 if and only if the corrected
-    p-value is below `LEVEL`. Bonferroni's intervals with Holm's p-values would not agree, and
-    Bonferroni's p-values would find less.
+    `LEVEL` / (n - 1) and so on, and stops at the first that is not significant. Each interval has
+    the level at which its comparison was tested (Ludbrook 2000). Intervals of comparisons that are
+    not significant have the level at which the procedure stopped. So an interval excludes 0 if and
+    only if the corrected p-value is below `LEVEL`. Bonferroni's intervals with Holm's p-values
+    would not agree, and Bonferroni's p-values would find fewer differences.
     """
     p_values = [each.p_value for each in family]
     corrected = holm(p_values)
