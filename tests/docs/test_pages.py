@@ -53,6 +53,7 @@ WRITTEN = ("output", "alignments", "attention_plot", "attention_html")
 """keys of files that a command writes"""
 PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+BENCHMARK_TESTS = (ROOT / "tests/benchmarks/test_scripts.py").read_text(encoding="utf-8")
 SAMPLE = {
     f"my/{part}.{kind}"
     for part in ("train", "valid", "test")
@@ -227,6 +228,12 @@ def run_measurement(workplace: Path, command: str) -> None:
     assert [a for a in options if f"{a} " not in help_of(f"{arguments[1]} {kind}")] == []
 
 
+def find_script(workplace: Path, command: str) -> None:
+    """Look for the script; a test of the benchmarks runs it."""
+    [script] = re.findall(r"benchmarks/\w+\.py", command)
+    assert script.removesuffix(".py").split("/")[1] in BENCHMARK_TESTS
+
+
 @cache
 def help_of(script: str) -> str:
     path, *kind = script.split()
@@ -245,6 +252,7 @@ RUNNERS: dict[str, Callable[[Path, str], None]] = {
     r"python train\.py .*hparams_search=.*": run_search,
     r"git clone .*": run_clone,
     rf"python train\.py{ARGUMENTS}": run_training,
+    r"torchrun .* benchmarks/.*": find_script,
     r"torchrun .*": run_processes,
     r"python translate\.py checkpoint=\S+": run_prompt,
     rf"python translate\.py {ARGUMENTS}": run_translation,
