@@ -51,8 +51,6 @@ napoleon_numpy_docstring = False
 python_maximum_signature_line_length = 88
 python_use_unqualified_type_names = True
 
-KEYS_PAGE = "reference/keys"
-
 copybutton_exclude = ".linenos, .gp, .go"
 
 
@@ -97,23 +95,8 @@ def write_translator(app: Sphinx) -> None:
         path.write_text("<p>This build of the documentation has no onnxruntime-web.</p>\n")
 
 
-def insert_keys(app: object, page: str, source: list[str]) -> None:
-    """Write the reference of all keys into its page."""
-    if page == KEYS_PAGE:
-        from keys import reference_of_keys
-
-        source[0] = source[0].replace("<!-- keys -->", reference_of_keys())
-
-
-def always_outdated(*_: object) -> list[str]:
-    """Return the page that depends on the code, for a build that reads changed pages alone."""
-    return [KEYS_PAGE]
-
-
 def setup(app: Sphinx) -> None:
-    """Write the generated pages and the keys, and escape docstrings before napoleon does."""
+    """Write the generated pages, and escape docstrings before napoleon does."""
     app.connect("builder-inited", write_study)
     app.connect("builder-inited", write_translator)
     app.connect("autodoc-process-docstring", escape_markup, priority=100)
-    app.connect("source-read", insert_keys)
-    app.connect("env-get-outdated", always_outdated)

@@ -1,4 +1,7 @@
-"""Describe every key of every command in Markdown, for reference/keys.md."""
+"""Describe every key of every command in Markdown.
+
+python docs/keys.py > docs/reference/keys.md
+"""
 
 import ast
 import inspect
@@ -42,7 +45,7 @@ class Key(NamedTuple):
 
 
 def reference_of_keys() -> str:
-    """Return a page with the keys of all commands."""
+    """Return the page of the keys of all commands."""
     folders = sorted(path for path in config_directory().iterdir() if path.is_dir())
     commands = sorted(path for path in config_directory().glob("*.yaml") if path.stem != "train")
     choices = [
@@ -50,6 +53,12 @@ def reference_of_keys() -> str:
         for folder in folders
     ]
     lines = [
+        "# All keys",
+        "",
+        "This page lists every key of every command, with its type, range, default and meaning. "
+        "`python docs/keys.py` writes it from the program. `python train.py --cfg job` prints each "
+        "training key with its value.",
+        "",
         "A key is given as `key=value` on the command line and to `load_config`. Where a default "
         "depends on another choice, the table names the choice. `null` means none.",
         "",
@@ -210,3 +219,7 @@ def _escape(text: str) -> str:
     plain_and_code = text.replace("|", r"\|").split("`")
     plain_and_code[::2] = [re.sub(r"([*<\[])", r"\\\1", plain) for plain in plain_and_code[::2]]
     return "`".join(plain_and_code)
+
+
+if __name__ == "__main__":
+    print(reference_of_keys().rstrip())

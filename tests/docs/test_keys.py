@@ -1,9 +1,11 @@
 """The reference of all keys describes each key of each command."""
 
 import re
+import subprocess
+import sys
 
 import pytest
-from documents import load_script
+from documents import ROOT, load_script
 
 from seq2seq.checks import field_types
 from seq2seq.cli.score import ScoreConfig
@@ -21,6 +23,16 @@ ROW = re.compile(
 def rows() -> list[re.Match[str]]:
     lines = load_script("keys").reference_of_keys().splitlines()
     return [found for line in lines if (found := ROW.match(line))]
+
+
+def test_the_page_is_current() -> None:
+    """In a process of its own, because plug-ins of other tests have keys too."""
+    command = [sys.executable, "docs/keys.py"]
+    text = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True, text=True).stdout
+
+    assert (ROOT / "docs/reference/keys.md").read_text(encoding="utf-8") == text, (
+        "run: python docs/keys.py > docs/reference/keys.md"
+    )
 
 
 def test_each_key_of_each_command_has_a_meaning(rows: list[re.Match[str]]) -> None:
