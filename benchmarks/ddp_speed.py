@@ -21,10 +21,11 @@ from torch.nn.parallel import DistributedDataParallel
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.process_speed import build, divided_batches
 from benchmarks.train_speed import FORMS, SIZES
-from seq2seq.config.schema import TrainConfig, build_model, load_config
-from seq2seq.data.batching import Batch, Batches, collate
-from seq2seq.runtime.distributed import process_group, sum_gradients, sum_over_processes
+from seq2seq.config.schema import TrainConfig, load_config
+from seq2seq.data.batching import Batch
+from seq2seq.runtime.distributed import process_group, sum_gradients
 from seq2seq.runtime.numerics import Numerics, choose_numerics
 from seq2seq.runtime.process import keep_freed_memory
 from seq2seq.training import updates
@@ -70,12 +71,7 @@ def main() -> None:
         data = prepare_data(config)
         updaters = {}
         for way in WAYS:
-            torch.manual_seed(config.seed)
-            model = build_model(
-                config,
-                source_vocabulary_size=len(data.tokenizers.source),
-                target_vocabulary_size=len(data.tokenizers.target),
-            )
+            model = build(config, data)
             updater = DDPUpdater if way.startswith("DDP") else updates.Updater
             updaters[way] = updater(config, model=model, numerics=numerics, ranks=ranks)
             if isinstance(updaters[way], DDPUpdater):
@@ -83,25 +79,16 @@ def main() -> None:
                 if way == "DDP fp16 hook":
                     parallel.register_comm_hook(None, default_hooks.fp16_compress_hook)
                 updaters[way].parallel = parallel
-        rows = Batches(
-            data.train,
-            config=config.training.batching,
-            seed=config.seed,
-            rank=ranks.rank,
-            world_size=ranks.world_size,
-        ).epoch(0)
-        encoded = data.train.epoch(0)
+        batches = divided_batches(config, data, ranks, numerics)
         milliseconds: dict[str, list[float]] = {way: [] for way in WAYS}
         for update in range(1, WARMUP + UPDATES + 1):
-            batch = collate(encoded, rows[update % len(rows)])
-            total = torch.tensor([float(batch.target_mask.sum())])
-            sum_over_processes([total])
+            batch, num_tokens = next(batches)
             for way in WAYS:
                 updates.sum_gradients = sum_gradients if way == "sum_gradients" else no_sum
                 ranks.barrier()
                 started = time.perf_counter()
                 updaters[way].update_weights(
-                    [batch], update=update, learning_rate=1e-4, num_tokens=int(total)
+                    [batch], update=update, learning_rate=1e-4, num_tokens=num_tokens
                 )
                 if update > WARMUP:
                     milliseconds[way].append(1000 * (time.perf_counter() - started))

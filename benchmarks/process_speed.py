@@ -10,13 +10,14 @@ sizes of train_speed.py. Arguments with "=" are overrides of train.py.
 """
 
 import argparse
+import itertools
 import json
 import os
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -25,7 +26,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.train_speed import FORMS, SIZES
 from seq2seq.config.schema import TrainConfig, build_model, load_config
-from seq2seq.data.batching import Batches, collate
+from seq2seq.data.batching import Batch, Batches, collate
+from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import (
     Ranks,
     process_group,
@@ -36,7 +38,7 @@ from seq2seq.runtime.distributed import (
 from seq2seq.runtime.numerics import Numerics, choose_numerics
 from seq2seq.runtime.process import keep_freed_memory
 from seq2seq.training import updates
-from seq2seq.training.preparation import prepare_data
+from seq2seq.training.preparation import PreparedData, prepare_data
 
 WARMUP, REDUCTIONS = 3, 20
 
@@ -115,35 +117,21 @@ def measure(
     keep_freed_memory()
     torch.set_num_threads(config.training.threads or 1)
     data = prepare_data(config)
-    torch.manual_seed(config.seed)
-    model = build_model(
-        config,
-        source_vocabulary_size=len(data.tokenizers.source),
-        target_vocabulary_size=len(data.tokenizers.target),
-    ).to(numerics.device)
+    model = build(config, data).to(numerics.device)
     updater = updates.Updater(config, model=model, numerics=numerics, ranks=ranks)
-    rows = Batches(
-        data.train,
-        config=config.training.batching,
-        seed=config.seed,
-        rank=ranks.rank,
-        world_size=ranks.world_size,
-    ).epoch(0)
-    encoded = data.train.epoch(0)
+    batches = divided_batches(config, data, ranks, numerics)
     exchanging: list[float] = []
     updates.sum_gradients = timed(exchanging, numerics)
-    num_tokens = 0.0
+    total = 0
     for update in range(WARMUP + num_updates):
         if update == WARMUP:
             ranks.barrier()
             exchanging.clear()
-            num_tokens, started = 0.0, time.perf_counter()
-        batch = collate(encoded, rows[update % len(rows)]).to(numerics.device)
-        total = torch.tensor([float(batch.target_mask.sum())], device=numerics.device)
-        sum_over_processes([total])
-        num_tokens += total.item()
+            total, started = 0, time.perf_counter()
+        batch, num_tokens = next(batches)
+        total += num_tokens
         updater.update_weights(
-            [batch], update=update + 1, learning_rate=1e-4, num_tokens=int(total)
+            [batch], update=update + 1, learning_rate=1e-4, num_tokens=num_tokens
         )
     seconds = time.perf_counter() - started
     exchange = sum(exchanging)
@@ -155,10 +143,39 @@ def measure(
         ranks.barrier()
         reduce(model)
     return {
-        "tokens_per_second": num_tokens / seconds,
+        "tokens_per_second": total / seconds,
         "waiting and adding up": exchange / seconds,
         "adding up gradients": statistics.median(reductions) * num_updates / seconds,
     }
+
+
+def build(config: TrainConfig, data: PreparedData) -> Seq2Seq:
+    """Return an untrained model with the weights of the seed."""
+    torch.manual_seed(config.seed)
+    return build_model(
+        config,
+        source_vocabulary_size=len(data.tokenizers.source),
+        target_vocabulary_size=len(data.tokenizers.target),
+    )
+
+
+def divided_batches(
+    config: TrainConfig, data: PreparedData, ranks: Ranks, numerics: Numerics
+) -> Iterator[tuple[Batch, int]]:
+    """Yield this process's part of each batch, and the target tokens of the whole batch."""
+    encoded = data.train.epoch(0)
+    batches = Batches(
+        data.train,
+        config=config.training.batching,
+        seed=config.seed,
+        rank=ranks.rank,
+        world_size=ranks.world_size,
+    )
+    for rows in itertools.cycle(batches.epoch(0)):
+        batch = collate(encoded, rows).to(numerics.device)
+        total = torch.tensor([float(batch.target_mask.sum())], device=numerics.device)
+        sum_over_processes([total])
+        yield batch, int(total)
 
 
 def timed(seconds: list[float], numerics: Numerics) -> Callable[[torch.nn.Module], None]:

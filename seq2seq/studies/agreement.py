@@ -45,7 +45,7 @@ def divergences(runs: Sequence[StudyRun]) -> Divergences:
 
 
 def link_errors(pairs: Iterable[frozenset[StudyRun]]) -> Divergences:
-    """Return the AER of the links of one run of each pair against those of the other.
+    """Score the links of each two runs against each other by the AER, from 0 (equal) to 1.
 
     Each target token but EOS has one link, to the source token with the most attention, EOS left
     out. So the AER is the share of the target tokens whose links differ.
