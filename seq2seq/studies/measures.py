@@ -122,7 +122,8 @@ def sentence_numbers(
             for each, reference in zip(texts, references, strict=True)
         ],
     }
-    if links := [each["aer"] for each in statistics if "aer" in each]:
-        rates = MEASURES["aer"].score(np.stack(links)[:, :, 0])
+    # The first row is of the mean of the heads, of which types have different numbers.
+    if links := [each["aer"][:, 0] for each in statistics if "aer" in each]:
+        rates = MEASURES["aer"].score(np.stack(links))
         found["AER"] = rates.mean(axis=0).tolist()
     return found
