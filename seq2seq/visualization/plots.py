@@ -24,7 +24,7 @@ FONT_SIZE = 9.0
 """Size of text in points."""
 NARROW_LETTER, WIDE_LETTER = 0.65 * FONT_SIZE / 72, 1.05 * FONT_SIZE / 72
 GAP = 0.12
-CAPTION = 0.3
+AXIS_TITLE = 0.25
 BAR = 0.36
 HEAD_WIDTH = 2.4
 """Width of a panel of bars."""
@@ -81,20 +81,19 @@ def attention_figure(
     rows = math.ceil(num_heads / columns)
     # Cells are square, and each panel has room for its longest labels. The sizes are known, and a
     # layout engine would take many times as long.
-    left, top = _longest(target) + GAP, _longest(source) + GAP
-    bottom = CAPTION if num_heads > 1 else GAP
+    left, top = (_longest(labels) + GAP + AXIS_TITLE for labels in (target, source))
     cells_width, cells_height = CELL * num_columns, CELL * num_rows
     width = columns * (left + cells_width + GAP)
-    height = rows * (top + cells_height + bottom)
+    height = rows * (top + cells_height + GAP)
     scale = min(1.0, MAX_SIDE / width, MAX_SIDE / height)
     figure = _figure(scale * width, scale * height)
     grid = {
         "left": left / width,
         "right": 1 - GAP / width,
-        "bottom": bottom / height,
+        "bottom": GAP / height,
         "top": 1 - top / height,
         "wspace": (GAP + left) / cells_width,
-        "hspace": (bottom + top) / cells_height,
+        "hspace": (GAP + top) / cells_height,
     }
     panels = figure.subplots(rows, columns, squeeze=False, gridspec_kw=grid).flat
     for axes in panels[num_heads:]:
@@ -104,8 +103,9 @@ def attention_figure(
         axes.imshow(weights, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
         _label_tokens(axes, source, target)
         axes.tick_params(labelfontfamily=families, labelsize=scale * FONT_SIZE)
-        if num_heads > 1:
-            axes.set_xlabel(f"head {head + 1}", fontsize=scale * FONT_SIZE)
+        name = "source" if num_heads == 1 else f"source, head {head + 1}"
+        axes.set_xlabel(name, fontsize=scale * FONT_SIZE)
+        axes.set_ylabel("target", fontsize=scale * FONT_SIZE)
     return figure
 
 
@@ -187,6 +187,7 @@ def _label_tokens(axes: "Axes", source: list[str], target: list[str]) -> None:
     every_column = math.ceil(len(source) / MAX_LABELS)
     every_row = math.ceil(len(target) / MAX_LABELS)
     axes.xaxis.tick_top()
+    axes.xaxis.set_label_position("top")
     axes.set_xticks(
         range(0, len(source), every_column), source[::every_column], rotation=90, parse_math=False
     )

@@ -64,8 +64,9 @@ def test_heads_are_numbered_where_there_are_several():
     several = attention_figure(make_weights(2), SOURCE, TARGET)
     single = attention_figure(make_weights(1), SOURCE, TARGET)
 
-    assert [axes.get_xlabel() for axes in several.axes] == ["head 1", "head 2"]
-    assert single.axes[0].get_xlabel() == ""
+    assert [axes.get_xlabel() for axes in several.axes] == ["source, head 1", "source, head 2"]
+    assert {axes.get_ylabel() for axes in several.axes} == {"target"}
+    assert single.axes[0].get_xlabel() == "source"
 
 
 @pytest.mark.parametrize(("num_rows", "num_columns"), [(2, 5), (17, 9), (40, 50)])
