@@ -212,13 +212,13 @@ def log_start(trainer: Trainer) -> None:
     """Log the sizes of the data and the model, and the device."""
     config, data, numerics = trainer.config, trainer.data, trainer.numerics
     logger.info(
-        "%s: %s, %d + %d tokens, attention %s, %d parameters, %s, %s",
+        "%s: %s, vocabularies of %d and %d tokens, attention %s, %s, %s, %s",
         trainer.directory.path,
         counted(len(data.train), "training pair"),
         len(data.tokenizers.source),
         len(data.tokenizers.target),
         config.attention.name,
-        count_parameters(trainer.model),
+        counted(count_parameters(trainer.model), "parameter"),
         numerics.device,
         numerics.precision.value,
     )

@@ -197,7 +197,8 @@ def test_the_sizes_are_logged(tmp_path, caplog):
 
     tiny_run(tmp_path, "training.max_updates=2")
 
-    [sizes] = [each for each in caplog.messages if "22 training pairs, 9 + 9 tokens" in each]
+    expected = "22 training pairs, vocabularies of 9 and 9 tokens"
+    [sizes] = [each for each in caplog.messages if expected in each]
     assert "attention additive" in sizes
 
 
