@@ -12,6 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from seq2seq.analysis.interventions import find_intervention
+from seq2seq.studies.attribution import measure_attributions
 from seq2seq.studies.report import study_page
 from seq2seq.studies.runs import read_runs
 from seq2seq.studies.study import find_differences
@@ -45,5 +46,7 @@ def _compact(value: object) -> str:
 if __name__ == "__main__":
     _, sweep, baseline, interventions = sys.argv
     changes = list(map(find_intervention, interventions.split(",")))
-    study = find_differences(read_runs([Path(sweep)]), baseline, changes)
+    runs = read_runs([Path(sweep)])
+    measure_attributions(runs)
+    study = find_differences(runs, baseline, changes)
     KEPT.write_text(to_json(study_page(study, name=Path(sweep).name)), encoding="utf-8")
