@@ -25,7 +25,7 @@ from seq2seq.inference.translation import attention_links, read_sentences
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.devices import Device
 from seq2seq.training.run_directory import RunDirectory
-from seq2seq.visualization.plots import attention_figure, head_figure
+from seq2seq.visualization.plots import head_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -282,8 +282,7 @@ class CorpusAttention:
         Raises:
             ValueError: The model has no attention heads.
         """
-        pair = self.translations[index]
-        return attention_figure(pair.best.attention_weights, pair.source_tokens, pair.best.tokens)
+        return self.translations[index].figure()
 
     def head_figure(self, gold: Sequence[GoldLinks] | None = None) -> "Figure":
         """Draw the `statistics` of all heads side by side."""

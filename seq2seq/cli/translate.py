@@ -184,7 +184,7 @@ def _agreement(path: str, translator: Translator, *, base: int) -> Iterator[Repo
             best = translation.best
             lengths = len(translation.source.split()), len(best.text.split())
             check_links(gold, *lengths, where=where, base=base)
-            found = count_links(translator.links(translation, best), gold)
+            found = count_links(translator.links(translation), gold)
             counts = list(map(sum, zip(counts, found, strict=True)))
 
         yield report

@@ -20,7 +20,6 @@ from seq2seq.inference.translation import StreamCounts
 from seq2seq.inference.translator import Translator
 from seq2seq.inference.unknown_words import UnknownWords, read_dictionary
 from seq2seq.inference.windows import ignore
-from seq2seq.visualization.plots import attention_figure
 
 
 class LineTranslator:
@@ -77,7 +76,7 @@ class LineTranslator:
                 "output": format_translation(self.config, translation, index=number + offset)
             }
             if self.config.alignments:
-                links = self._translator.links(translation, translation.best)
+                links = self._translator.links(translation)
                 contents["alignments"] = f"{format_links(links)}\n".encode()
             yield number, translation, contents
 
@@ -162,8 +161,8 @@ def _draw(translation: Translation, number: int, directory: Path) -> None:
     """Draw each hypothesis; the file names of all but the best contain their rank."""
     if not translation.source_ids:
         return
-    for rank, found in enumerate(translation.hypotheses):
-        figure = attention_figure(found.attention_weights, translation.source_tokens, found.tokens)
+    for rank, hypothesis in enumerate(translation.hypotheses):
+        figure = translation.figure(hypothesis)
         name = f"{number:06d}" if rank == 0 else f"{number:06d}-{rank + 1}"
         with whole_file(directory / f"{name}.png") as file:
             figure.savefig(file, format="png")

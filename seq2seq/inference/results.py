@@ -9,6 +9,7 @@ from seq2seq.search.config import Hypothesis
 from seq2seq.special_tokens import EOS, UNK
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from torch import Tensor
 
 
@@ -80,6 +81,20 @@ class Translation(NamedTuple):
     def score(self) -> float:
         """Return the score of the best hypothesis."""
         return self.best.score
+
+    def figure(self, hypothesis: TranslatedHypothesis | None = None) -> "Figure":
+        """Draw the attention of a hypothesis, by default the best; see `attention_figure`.
+
+        Raises:
+            ValueError: The model has no attention heads.
+        """
+        from torch import as_tensor
+
+        from seq2seq.visualization.plots import attention_figure
+
+        chosen = hypothesis or self.best
+        weights = as_tensor(chosen.attention_weights)
+        return attention_figure(weights, self.source_tokens, chosen.tokens)
 
 
 class TextTokenizer(Protocol):

@@ -346,8 +346,14 @@ class Translator:
         """Return the number of tokens of a source line."""
         return len(self.tokenizers.source.encode([line])[0])
 
-    def links(self, translation: Translation, hypothesis: TranslatedHypothesis) -> Links:
+    def links(
+        self, translation: Translation, hypothesis: TranslatedHypothesis | None = None
+    ) -> Links:
         """Link each word of a hypothesis to the source word with the most attention.
+
+        Args:
+            translation: A translation by this translator.
+            hypothesis: One of its hypotheses; None means the best.
 
         Returns:
             Pairs of a source word and a target word, both counted from 0.
@@ -355,4 +361,5 @@ class Translator:
         Raises:
             ValueError: The model has no attention heads.
         """
-        return next(attention_links(translation, hypothesis, tokenizers=self.tokenizers))
+        chosen = hypothesis or translation.best
+        return next(attention_links(translation, chosen, tokenizers=self.tokenizers))

@@ -72,12 +72,25 @@ def test_a_line_without_text_gets_an_empty_translation_without_the_model(attenti
 def test_links_join_words_of_both_sides(translator):
     translations = list(translator.translate(SENTENCES, BEAM, batch_size=3))
 
-    all_links = [translator.links(each, each.hypotheses[0]) for each in translations]
+    all_links = [translator.links(each) for each in translations]
 
     assert any(all_links)
     for translation, links in zip(translations, all_links, strict=True):
         source, target = translation.source.split(), translation.hypotheses[0].text.split()
         assert all(i < len(source) and j < len(target) for i, j in links)
+
+
+def test_a_figure_shows_the_chosen_hypothesis_also_of_an_exported_model(translator):
+    [translation] = translator.translate(SENTENCES[:1], BEAM)
+    best, second, *_ = translation.hypotheses
+    exported = second._replace(attention_weights=second.attention_weights.numpy())
+
+    labels = [
+        [label.get_text() for label in translation.figure(chosen).axes[0].get_yticklabels()]
+        for chosen in (None, second, exported)
+    ]
+
+    assert labels == [best.tokens, second.tokens, second.tokens]
 
 
 def test_links_without_attention_are_an_error():
