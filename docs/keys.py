@@ -56,8 +56,8 @@ def reference_of_keys() -> str:
         "# All keys",
         "",
         "This page lists every key of every command, with its type, range, default and meaning. "
-        "`python docs/keys.py` writes it from the program. `python train.py --cfg job` prints each "
-        "training key with its value.",
+        "`python docs/keys.py` generates it from the source code. `python train.py --cfg job` "
+        "prints each training key with its value.",
         "",
         "A key is given as `key=value` on the command line and to `load_config`. Where a default "
         "depends on another choice, the table names the choice. `null` means none.",

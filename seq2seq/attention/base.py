@@ -32,8 +32,8 @@ class AttentionConfig(Config, section="attention", marks=(Mark.named, Mark.model
     dropout: Dropout = 0.0
     """Probability of dropping a weight before the values are averaged."""
     normalizer: Normalizer = Normalizer.softmax
-    """Function that turns scores into weights: softmax, or sparsemax and entmax15, which are
-    sparse."""
+    """Function that turns scores into weights: softmax, or for sparse weights sparsemax or
+    entmax15."""
 
     def __post_init__(self) -> None:
         Config.__post_init__(self)

@@ -177,7 +177,8 @@ class ValidationConfig(Config, section="training.validation", marks=(Mark.named,
     batch_size: Annotated[Count, Mark.free]
     """Number of sentences translated together."""
     bleu_tokenize: Annotated[str, OneOf(CHOICES), Mark.named, Mark.scores] = AUTO
-    """sacreBLEU's tokenizer for BLEU, in validation and results; auto: by the target language."""
+    """sacreBLEU's tokenizer for BLEU, in validation and results; auto: chosen by the target
+    language."""
     lowercase: Annotated[bool | None, Mark.named, Mark.scores] = None
     """Ignore the case of letters in BLEU and chrF; None: if the tokenizer makes text lower case."""
 

@@ -336,10 +336,10 @@ class SentencePieceConfig(TokenizerConfig):
     max_training_lines: Annotated[int, Range(1, 1_000_000_000)]
     """Maximum number of lines to train the tokenizer on; a longer text is sampled at random."""
     restrict_target: bool = False
-    """Give the target only the characters of a joint vocabulary and the tokens that its training
-    text needs; true with `joint=true` unless set.
+    """Restrict the target side of a joint vocabulary to its characters and the tokens that the
+    target training text needs; true with `joint=true` unless set.
 
-    The output layer then computes no other tokens. Tokens keep their ids in both languages.
+    The output layer then has no other tokens. A token has the same id in both languages.
     """
     # Optional keys, which are off by default.
     normalization: Normalization = Normalization.identity

@@ -36,7 +36,7 @@ class TranslatedHypothesis(NamedTuple):
     token_log_probabilities: Sequence[float] = ()
     """Log-probability of each of `tokens`."""
     words: Sequence[int] | None = None
-    """Index of the word in the text for each id; None: the tokenizer finds the words."""
+    """For each id, the index of its word in the text; None: the tokenizer finds the words."""
 
     def __repr__(self) -> str:
         return (

@@ -48,7 +48,7 @@ class Series(NamedTuple):
     """Index of the group, which chooses color and shape."""
     name: str
     x: Mapping[str, Sequence[float | str]]
-    """Positions of the points on each axis that a reader may choose, by the label of the axis."""
+    """Positions of the points on each x axis that a reader may choose, by the label of the axis."""
     y: Sequence[float | None]
     low: Sequence[float] = ()
     """Lower end of the band at each point; empty: no band."""
