@@ -150,7 +150,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         raise ValueError(f"checkpoint={path}: {error}{_versions(content)}") from error
     try:
         tokenizers = tokenizers_from_state(content["tokenizers"])
-    except Exception as error:  # each tokenizer, and SentencePiece, raises its own type
+    except Exception as error:  # tokenizers raise many types
         raise ValueError(_refusal(path)) from error
     return Checkpoint(
         config=config,

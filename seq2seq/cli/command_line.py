@@ -139,7 +139,7 @@ def _help(name: str) -> str:
 
 
 def _read(text: str, field_type: FieldType) -> object:
-    """Convert a text to the type of its field, which checks what stays a text."""
+    """Convert a text to the type of its field, or return it unchanged; the field then checks it."""
     bases = field_type.bases
     if str in bases and not field_type.rules:
         return text

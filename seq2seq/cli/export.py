@@ -111,7 +111,7 @@ def _export_page(config: ExportConfig) -> None:
 
 
 def _first_lines(name: str) -> list[str]:
-    """Return the first lines of a text that are not empty."""
+    """Return the first non-empty lines of a text."""
     path = expand_home(name, key="examples")
     check_readable(path, name=f"examples={name}")
     with path.open(encoding="utf-8", errors="replace") as file:

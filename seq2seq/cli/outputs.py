@@ -65,7 +65,7 @@ def open_output(path: str | None, *, key: str, new_file: NewFile) -> Iterator[Bi
     if not is_gzip(final):
         yield file
         return
-    # Without a name and a time, the same text gives the same bytes.
+    # Without a name and a time in the header, the same text gives the same bytes.
     with gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as packed:
         yield cast(BinaryIO, packed)
 

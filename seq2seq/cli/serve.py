@@ -62,8 +62,7 @@ def serve(config: ServeConfig) -> None:
         raise ValueError(
             f"the service needs {error.name}; pip install '.[serve]' in a checkout"
         ) from error
-    # Warnings with counts of lines are for translating files; a request gets the counts in its
-    # answer.
+    # These warnings count lines of files; a request gets the counts in its answer.
     logging.getLogger("seq2seq.inference").setLevel(logging.ERROR)
     logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it warns of damaged bodies
     raise_file_limit()

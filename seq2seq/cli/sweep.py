@@ -96,7 +96,7 @@ class StudySummary(Callback):
     def on_multirun_start(self, config: DictConfig, **_: object) -> None:
         """Lock the sweep's directory, and name the runs.
 
-        The names leave out the keys that are equal in all runs or in `run_name`.
+        The names leave out keys that are equal in all runs or appear in `run_name`.
         """
         content = OmegaConf.to_container(config, resolve=False)
         assert isinstance(content, dict)
@@ -184,7 +184,7 @@ def unnamed_keys(overrides: Sequence[str], run_name: str) -> list[str]:
 def job_name(run_name: object, override_dirname: str) -> str:
     """Return the name of a job's directory, from `run_name` and the overrides that it leaves out.
 
-    It stays within the sweep also if `run_name` is a path, which the job itself will refuse.
+    It stays within the sweep even if `run_name` is a path, which the job itself will refuse.
 
     Example:
         >>> job_name("dot", "seed-1-data.root-a/b c"), job_name("../dot", "")
@@ -259,7 +259,7 @@ def _stopping_with_parent() -> Iterator[None]:
 
 @contextlib.contextmanager
 def stopped_sweeps_in_one_line() -> Iterator[None]:
-    """Say how to continue a sweep at Ctrl-C, and if the process of a job ended without a result."""
+    """Say how to continue a sweep after Ctrl-C, or after a job's process ended without a result."""
     _SWEEP.set(None)
     try:
         yield

@@ -59,7 +59,7 @@ def _load_and_train() -> None:
 
 
 def options_first(arguments: Sequence[str]) -> list[str]:
-    """Put Hydra's options before the keys, because its parser refuses keys on both sides of one.
+    """Put Hydra's options before the keys, because its parser refuses keys around an option.
 
     Raises:
         ValueError: An option is unknown, for example a key with dashes.
@@ -73,7 +73,7 @@ def options_first(arguments: Sequence[str]) -> list[str]:
     """
     parser = _OneLineParser(parents=[get_args_parser()], add_help=False)
     parsed, unknown = parser.parse_known_intermixed_args(arguments)
-    # argparse takes an option with a space for a key.
+    # argparse mistakes an option that contains a space for a key.
     unknown += [each for each in parsed.overrides if each.startswith("-")]
     if unknown:
         raise ValueError(

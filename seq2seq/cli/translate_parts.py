@@ -67,7 +67,7 @@ class _Part(NamedTuple):
 
 
 def prepare(config: TranslateConfig) -> None:
-    """Set what a process needs before its first product."""
+    """Set what a process needs before its first matrix product."""
     use_kernels(config.kernels)
     if config.threads is not None:
         torch.set_num_threads(config.threads)
@@ -120,7 +120,7 @@ def _finished(lines: LineTranslator, parts: Iterator[_Part]) -> Iterator[_Part]:
 
 
 def _translate(lines: LineTranslator, part: _Part) -> _Part:
-    """Write the files of a part, unless it has them as they were written."""
+    """Write the files of a part, unless they exist and are undamaged."""
     with contextlib.suppress(OSError, DamagedFileError):
         for key in (*lines.outputs, _NUMBERS):
             part.read(key)

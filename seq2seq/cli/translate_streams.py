@@ -168,7 +168,7 @@ def open_inputs(config: TranslateConfig, stack: ExitStack) -> Inputs:
 
 
 def _lines_of_shard(config: TranslateConfig) -> tuple[int, int | None]:
-    """Return the first line to translate and the one behind the last; None: to the end.
+    """Return the first line to translate and the line after the last; None: to the end.
 
     The parts of an input differ by at most one line.
     """
@@ -258,7 +258,7 @@ def open_progress(
     Args:
         config: Names the inputs, whose size is known if all are plain files.
         first: Lines of a single input that are left out at its start.
-        stop: Index behind the last line to translate; None: all.
+        stop: Index of the line after the last line to translate; None: all.
     """
     files = [expand_home(path, key="input") for path in config.input or ()]
     is_known = bool(files) and all(file.is_file() and not is_gzip(file) for file in files)

@@ -72,7 +72,7 @@ def read_links(path: str, *, base: int = 0) -> Iterator[GoldLinks]:
     """Yield the links on each line of a file of Pharaoh text, plain or .gz; see `parse_links`."""
     with open_text(Path(path)) as file:
         for number, line in enumerate(file, start=1):
-            # Invalid UTF-8 is not a link either; the replacement characters cause the error with
+            # A replacement character is not part of a link, so invalid UTF-8 causes the error with
             # the line number.
             yield parse_links(line.decode(errors="replace"), where=f"{path}:{number}", base=base)
 

@@ -218,7 +218,7 @@ def _draw(
     probabilities, candidates = _candidates(config, log_probabilities)
     cumulative = probabilities.cumsum(dim=1)
     numbers = uniforms[sentences, :, length - 1].flatten().unsqueeze(1)  # (R, 1)
-    # Each number is above 0, so the candidate where the sum reaches it has a probability above 0.
+    # The numbers are above 0, so no candidate with probability 0 is drawn.
     places = torch.searchsorted(cumulative, numbers * cumulative[:, -1:])
     # The index is out of range only if probabilities are NaN; the history then raises.
     tokens = candidates.gather(1, places.clamp(max=cumulative.shape[1] - 1))

@@ -45,10 +45,10 @@ def divergences(runs: Sequence[StudyRun]) -> Divergences:
 
 
 def link_errors(pairs: Iterable[frozenset[StudyRun]]) -> Divergences:
-    """Score the links of each two runs against each other by the AER, from 0 (equal) to 1.
+    """Score the links of every two runs against each other by the AER, from 0 (equal) to 1.
 
-    Each target token but EOS has one link, to the source token with the most attention, EOS left
-    out. So the AER is the share of the target tokens whose links differ.
+    Each target token but EOS has one link, to the source token other than EOS with the most
+    attention. So the AER is the share of the target tokens whose links differ.
     """
     found: Divergences = {}
     links: dict[StudyRun, Array] = {}
@@ -75,14 +75,14 @@ def _entropy(weights: Array) -> float:
 
 
 def mean_divergence(found: Divergences, group: Group, other: Group) -> float | None:
-    """Return the mean over the pairs of a run of each group; None if one of them is not known."""
+    """Return the mean over all pairs of a run of each group; None if a pair is not known."""
     pairs = {frozenset((a, b)) for a in group.runs for b in other.runs if a is not b}
     values = [found.get(pair) for pair in pairs]
     return fmean(v for v in values if v is not None) if values and None not in values else None
 
 
 def least_p_value(*sizes: int) -> float:
-    """Return the least p-value of `compare_attention` for groups of these numbers of runs."""
+    """Return the smallest p-value of `compare_attention` for groups of these numbers of runs."""
     # A division and its mirror image have the same statistic.
     return (1 + (sizes[0] == sizes[1])) / math.comb(sum(sizes), sizes[0])
 
@@ -102,12 +102,12 @@ def compare_attention(
 ) -> tuple[float, float, float] | None:
     """Test whether attention differs more between two groups than between their seeds.
 
-    The statistic is the mean divergence between the groups minus the mean of those within them. The
-    p-value is the share of all divisions of the runs into groups of these sizes, the real one
-    included, with a statistic as large, so that `least_p_value` bounds it.
+    The statistic is the mean divergence between the groups minus the mean divergence within them.
+    The p-value is the share of all divisions of the runs into groups of these sizes, the real one
+    included, with at least this statistic. It cannot be below `least_p_value`.
 
     Returns:
-        The mean divergence within the group, that between the groups, and the p-value; None unless
+        The mean divergences within the group and between the groups, and the p-value; None unless
         both groups have several runs with attention.
     """
     runs = [*group.runs, *baseline.runs]

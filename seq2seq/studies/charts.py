@@ -152,7 +152,7 @@ def attention_section(groups: Sequence[Group], agreement: Divergences | None = N
 
     Args:
         groups: The groups.
-        agreement: How far the attention of each two runs differs; None if it is not known.
+        agreement: How much the attention of every two runs differs; None if it is not known.
     """
     known = known_measures(groups, _OF_GROUPS)
     if not known:
@@ -209,7 +209,7 @@ def _wrong_minus_right(group: Group) -> Cell:
 
 
 def _agreement_tables(groups: Sequence[Group], agreement: Divergences) -> Iterator[Table]:
-    """Yield the mean divergence and AER between the runs of each two groups."""
+    """Yield the mean divergence and AER between the runs of every two groups."""
     known = [group for group in groups if agreement and any(run.maps for run in group.runs)]
     columns = [Column("Group", is_numeric=False), *(Column(group.label) for group in known)]
     for caption, found in (
@@ -256,7 +256,7 @@ def _points_chart(
     groups: Sequence[Group],
     points: Sequence[Sequence[tuple[float | None, float | None, str]]],
 ) -> list[Chart]:
-    """Draw the points of each group, which are x, y and a hint; none without x or y."""
+    """Draw the points of each group. A point is x, y and a hint; it needs both x and y."""
     series = []
     for index, (group, of_group) in enumerate(zip(groups, points, strict=True)):
         known = [(x, y, hint) for x, y, hint in of_group if x is not None and y is not None]
@@ -279,7 +279,7 @@ def bleu_by_length(
     """Return the BLEU of each group on the test sentences of each range of source length.
 
     Args:
-        groups: Those with the test set of the first group are scored.
+        groups: The groups; only those with the test set of the first group are scored.
         limits: Upper limits of the ranges in words; none for about equally many sentences in each.
         notes: Gets a line if the sources are not known.
     """

@@ -86,7 +86,7 @@ def _fits(group: Group, baseline: str) -> bool:
 
 
 def _is_same(typed: str, value: str) -> bool:
-    """Return whether a typed value is a swept one: 0 is 0.0, and 1e-3 is 0.001."""
+    """Return whether a typed value equals a swept value: 0 is 0.0, and 1e-3 is 0.001."""
     try:
         return typed == value or float(typed) == float(value)
     except ValueError:
@@ -108,7 +108,7 @@ def _by_test_set(groups: Sequence[Group]) -> list[list[int]]:
 
 
 def _reason(group: Group) -> str:
-    """Say why a group has no test set of its own; an empty text if it has one."""
+    """Say why a group has no test set of its own; empty if it has one."""
     found = {run.test_set for run in group.runs}
     if None in found:
         return "a run has no test.npz, test.hyp or test.ref"

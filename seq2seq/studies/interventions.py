@@ -186,7 +186,8 @@ def _choose_run(
 
 
 def _intervene(run: StudyRun, intervention: Intervention) -> dict[str, tuple[Array, Array]]:
-    """Return two statistics (S, K) for each known loss of `_LOSSES`; their scores differ by it."""
+    """Return two statistics (S, K) for each known loss of `_LOSSES`, which is the difference of
+    their scores."""
     directory = run.directory
     sources, translations, references = directory.read_texts("test", ("src", "hyp", "ref"))
     gold = directory.text("test", "gold")

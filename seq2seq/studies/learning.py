@@ -22,10 +22,10 @@ TITLE = "When it learns to look"
 def learning_section(
     groups: Sequence[Group], notes: list[str]
 ) -> tuple[Section, MapsOverTime | None]:
-    """Return the section with the moments at which attention and BLEU rise, and its maps.
+    """Return the section with the moments at which attention and BLEU rise, and the maps.
 
-    A run without maps, or with other pairs than the first run, is left out of the maps; `notes`
-    says so of other pairs.
+    A run without maps is left out of the maps. So is a run with other pairs than the first run, and
+    `notes` says so.
     """
     names = known_measures(groups, MOMENTS)
     maps = maps_over_time(groups, notes)
@@ -65,7 +65,7 @@ def learning_section(
 
 
 def moment(group: Group, name: str) -> Cell:
-    """Return the updates of the earliest and the latest run; before the first validation is 0."""
+    """Return the first and last update of the runs; 0 is shown as "before the first validation"."""
     values = sorted(run.measures[name] for run in group.runs if name in run.measures)
     texts = [
         number_cell(value, ".0f").text if value else "before the first validation"

@@ -1,4 +1,4 @@
-"""Compare every measure of a study with the baseline, and tell sentences apart by numbers."""
+"""Compare every measure of a study with the baseline, and find numbers to sort sentences by."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from seq2seq.studies.comparison import BaselineComparison
 from seq2seq.studies.runs import Group, StudyRun
 
 COMPARED = [name for name in MEASURES if name not in ("bleu", "aer_right", "aer_wrong")]
-"""Measures that are compared; right and wrong words differ between the groups."""
+"""Measures that are compared, without right and wrong words, which differ between the groups."""
 ENDINGS = ("difference", "low", "high", "p")
 _FEWEST = 50
 """Number of rare words in the translations and references below which F1 is not tested."""
@@ -122,7 +122,7 @@ def sentence_numbers(
             for each, reference in zip(texts, references, strict=True)
         ],
     }
-    # The first row is of the mean of the heads, of which types have different numbers.
+    # The first row is the mean of the heads, whose number depends on the type.
     if links := [each["aer"][:, 0] for each in statistics if "aer" in each]:
         rates = MEASURES["aer"].score(np.stack(links))
         found["AER"] = rates.mean(axis=0).tolist()

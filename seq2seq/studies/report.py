@@ -30,7 +30,7 @@ from seq2seq.visualization.page import (
 _LOCAL = ("data.cache_dir",)
 """Keys that describe the machine, not the study."""
 NUM_SENTENCES = 12
-"""Number of sentences of all lengths; the sentences with the highest value of each other number are
+"""Number of sentences chosen by length; sentences with the highest values of other numbers are
 added."""
 NUM_EXTREME = 4
 _MAX_WEIGHTS = 1_500_000
@@ -120,7 +120,7 @@ def results_section(study: Study) -> Section:
 
 
 def _undertrained(groups: Sequence[Group]) -> Iterator[str]:
-    """Say which runs were best at their end."""
+    """Say which runs were best at their last validation."""
     labels = [
         f"{group.label} ({num} of {len(group.runs)})"
         for group in groups

@@ -156,7 +156,7 @@ class Group:
         return " ".join(f"{key}={value}" for key, value in self.swept.items())
 
     def name_of(self, run: StudyRun) -> str:
-        """Return the name of one of the runs for a reader of the group."""
+        """Return the name of a run, for readers who know its group."""
         return f"{self.label}, seed {run.seed}" if run.seed else run.name
 
     @property
@@ -377,7 +377,7 @@ def _read_results(run: StudyRun) -> None:
 def _first_update(is_reached: Mapping[float, bool]) -> float:
     """Return the first update at which something is reached.
 
-    0: it is reached at the first validation, and so before it. Infinite: it never is.
+    0: it is already reached at the first validation. Infinite: it is never reached.
     """
     updates = [update for update, reached in is_reached.items() if reached]
     if not updates:

@@ -56,10 +56,10 @@ def write_tables(
             the groups; None writes no such folder.
 
     Returns:
-        The table of the groups for a terminal, and what is to be known about it.
+        The table of the groups for a terminal, with notes and warnings.
 
     Raises:
-        ValueError: No group is called like the baseline.
+        ValueError: No group fits the baseline.
     """
     study = find_differences(runs, baseline, interventions, length_bins)
     groups = study.groups
@@ -79,7 +79,7 @@ def write_tables(
     warnings = [f"warning: {text}" for text in describe_repeated_seeds(groups)]
     if interventions:
         _write_csv(directory / LOSSES, COLUMNS, study.losses)
-    elif (directory / LOSSES).exists():  # left from other tables
+    elif (directory / LOSSES).exists():  # from earlier tables
         (directory / LOSSES).unlink()
         warnings.append(f"warning: removed the old {LOSSES}; interventions=... writes a new one")
     page = study_page(study, name=directory.resolve().name)
@@ -117,7 +117,7 @@ def find_differences(
 
 
 def list_files(directory: Path) -> str:
-    """Return the paths of what `write_tables` has written, one a line."""
+    """Return the paths of what `write_tables` has written, one per line."""
     paths = (directory / name for name in (LEADERBOARD, GROUPS, LENGTHS, LOSSES, REPORT, PAPER))
     return "\n".join(str(path) for path in paths if path.exists())
 

@@ -86,7 +86,7 @@ def number_cell(value: Spread | float | None, form: str) -> Cell:
 
 
 def known_measures(groups: Sequence[Group], names: Sequence[str]) -> list[str]:
-    """Return the measures that some group has; the AER of the diagonal stands beside the AER."""
+    """Return the measures that some group has; the AER of the diagonal follows the AER."""
     beside = {"aer": ("aer", "aer_of_diagonal")}
     with_diagonal = [each for name in names for each in beside.get(name, (name,))]
     return [name for name in with_diagonal if any(each.mean(name) is not None for each in groups)]

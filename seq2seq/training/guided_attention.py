@@ -90,7 +90,7 @@ def read_token_links(
 def _linked_rows(
     pairs: Iterable[Pair], encoded: EncodedCorpus, tokenizers: TokenizerPair
 ) -> Iterator[tuple[Numbers, int]]:
-    """Yield the links of each pair of the encoded corpus, which lacks the pairs left out."""
+    """Yield the links of each pair of the encoded corpus, which lacks skipped pairs."""
     row = 0
     for position, pair in enumerate(pairs):
         if pair.links is None:

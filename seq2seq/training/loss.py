@@ -34,7 +34,7 @@ class Term(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """A batch and all that the decoder computed for it; an auxiliary loss may read every part."""
+    """A batch and all that the decoder computed for it; an auxiliary loss may read any part."""
 
     model: Seq2Seq
     batch: Batch
@@ -71,7 +71,7 @@ def training_loss(
     """Compute the losses of a batch with the weights of a configuration.
 
     R-Drop compares two passes with different dropout. Dropout is drawn for each row, so one pass
-    over a batch with all rows twice is two passes. The objective is half the loss of Wu et al.
+    over a batch with all rows twice equals two passes. The objective is half the loss of Wu et al.
     2021, eq. 4, which sums both passes, so its scale equals the scale of one pass.
 
     Args:

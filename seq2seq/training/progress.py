@@ -127,7 +127,7 @@ class Progress:
         return self.updates_of_epoch == 0 if every is None else self.update % every == 0
 
     def count_update(self, result: UpdateResult | None, *, num_tokens: int, seconds: float) -> None:
-        """Count an update; None was skipped."""
+        """Count an update; None: it was skipped."""
         self.update += 1
         self.updates_of_epoch += 1
         self.continue_epoch(self.updates_per_epoch)
@@ -151,7 +151,7 @@ class Progress:
     def count_validation(self, value: float, config: TrainingConfig) -> None:
         """Count a validation.
 
-        Of equal values, the later one is the best checkpoint, because it has trained longer; it
+        If values are equal, the later checkpoint is the best, because it has trained longer; this
         does not count as an improvement, so that a flat metric ends the training.
 
         Args:
@@ -180,7 +180,7 @@ class Progress:
 def learning_rate_factor(
     config: ScheduleConfig, *, update: int, progress: float, plateaus: int
 ) -> float:
-    """Return the factor of the highest learning rate for an update.
+    """Return the factor that multiplies the highest learning rate in an update.
 
     Args:
         config: The schedule.
@@ -203,7 +203,8 @@ def teacher_forcing_ratio(config: TeacherForcingConfig, *, update: int) -> float
     """Return the probability of feeding the true token (Bengio et al. 2015, section 2.4).
 
     Every schedule except the constant one goes from `start` to `end` in `config.updates` updates;
-    the inverse sigmoid begins and ends, and the exponential ends, within 1% of the distance.
+    the inverse sigmoid misses both, and the exponential misses `end`, by 1% of the distance or
+    less.
     """
     share = min(update / config.updates, 1.0)
     if config.schedule is TeacherForcingSchedule.constant:

@@ -96,7 +96,7 @@ def check_same_data(config: TrainConfig, saved: str, fingerprint: str, *, last: 
 def forget_best(
     progress: Progress, saved: TrainConfig, config: TrainConfig, valid_fingerprint: str
 ) -> None:
-    """Forget the best checkpoints if their scores cannot be compared with those to come.
+    """Forget the best checkpoints if their scores cannot be compared with later scores.
 
     Args:
         progress: The counters of the run.

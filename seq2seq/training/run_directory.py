@@ -262,7 +262,7 @@ class RunDirectory:
             self.save(self.path / f".best-{progress.update}.pt", checkpoint)
 
     def save_last(self, checkpoint: Checkpoint, progress: Progress) -> None:
-        """Write last.pt, from which the run can be resumed, and then best.pt if it is a new one.
+        """Write last.pt, from which the run can be resumed, and then best.pt if it is new.
 
         Args:
             checkpoint: The weights in training, and the state that resuming needs.
@@ -272,16 +272,16 @@ class RunDirectory:
         self.finish_save(checkpoint.config, progress)
 
     def finish_save(self, config: TrainConfig, progress: Progress) -> None:
-        """Do what follows writing last.pt, also for a run that was killed after it."""
+        """Finish a save after last.pt is written, also for a run that was killed at this point."""
         self.replace_best(progress)
         if progress.best:  # else the list was reset, but last.pt still names the files
             self.delete_steps(config, progress)
 
     def replace_best(self, progress: Progress) -> None:
-        """Replace best.pt by the next one, when last.pt names its update.
+        """Replace best.pt with the next one if last.pt names its update.
 
         The next one is deleted if last.pt names another update as the best: the process was killed
-        between writing the two, and the resumed run may take another course.
+        between writing the two, and the resumed run may differ.
         """
         with self._writing():
             for path, update in self._numbered(".best"):
@@ -321,7 +321,7 @@ class RunDirectory:
         self._check_lock()
         try:
             yield
-        except OSError:  # an unfinished file, if the directory has just been moved
+        except OSError:  # perhaps the directory was moved meanwhile
             self._check_lock()
             raise
 

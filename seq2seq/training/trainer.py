@@ -50,7 +50,8 @@ logger = logging.getLogger(__name__)
 _SAVING_SHARE = 0.01
 """Maximum share of the training time that saves between validations may take."""
 _BUSY_SECONDS, _BUSY_SHARE = 10.0, 0.6
-"""After `_BUSY_SECONDS` of updates, a share of work below `_BUSY_SHARE` shows a busy machine."""
+"""After `_BUSY_SECONDS` of updates, a machine is busy if the share of work is below
+`_BUSY_SHARE`."""
 _FEW_UPDATES = 800
 """Number of updates below which a model learns little of a natural language."""
 
@@ -168,9 +169,9 @@ class Trainer:
     def average_best(self) -> dict[str, object] | None:
         """Write the average of the kept checkpoints as average.pt and score it.
 
-        best.pt becomes the average if that is better by the metric of the validations, and
-        otherwise the best single checkpoint. It depends only on the kept checkpoints, so a run that
-        is resumed after its end comes to the same files.
+        best.pt becomes the average if the average is better by the validation metric, and otherwise
+        the best single checkpoint. It depends only on the kept checkpoints, so a run that is
+        resumed after its end writes the same files.
 
         Returns:
             What results.json says of it: its updates, whether it became best.pt, and its scores;
@@ -212,7 +213,7 @@ class Trainer:
                     return
 
     def _warn_of_few_updates(self) -> None:
-        """Warn if the epochs of a user's text are too few updates; `max_updates` is a choice."""
+        """Warn if the epochs of a user's text have too few updates, unless `max_updates` is set."""
         config, training = self.config, self.config.training
         updates = self.progress.updates_per_epoch * (training.max_epochs or _FEW_UPDATES)
         is_new = isinstance(config.data, FilesConfig) and config.init_from is None
@@ -263,8 +264,8 @@ class Trainer:
     def _warn_if_busy(self, seconds: float, working_seconds: float) -> None:
         """Warn once if this thread waits for other threads, which wait for a processor.
 
-        On a quiet machine this thread computes 99% of the time; on a busy one it was 34%, and two
-        threads took ten times as long as one.
+        On a quiet machine this thread computes 99% of the time; on a busy one it computed 34%, and
+        two threads took ten times as long as one.
         """
         self._seconds += seconds
         self._working_seconds += working_seconds

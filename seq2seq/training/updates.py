@@ -59,13 +59,13 @@ class Updater:
         """Make an update from one batch, or from several with accumulation.
 
         On a GPU the host waits once, after everything up to clipping was started: it reads the loss
-        and the gradient's norm together. Only if both are finite, the optimizer starts; it runs
+        and the gradient's norm together. The optimizer starts only if both are finite, and runs
         while the host prepares the next batch. Otherwise the weights are those before the update.
 
         Args:
             batches: The batches of this process, on the CPU.
             update: Number of the update, from 1. It seeds dropout, so that a resumed run draws the
-                same.
+                same numbers.
             learning_rate: Learning rate of this update.
             num_tokens: Target tokens of all batches of all processes; the loss is averaged over
                 them.
@@ -202,8 +202,8 @@ def batch_gradients(
 ) -> BatchGradients:
     """Compute loss and gradients of a batch as a training update does, before clipping.
 
-    Torch's generator is seeded as for the update, so that dropout draws the same. The gradients
-    are also stored in the parameters (`parameter.grad`), in place of earlier ones.
+    Torch's generator is seeded as for the update, so that dropout is the same. The gradients are
+    also stored in the parameters (`parameter.grad`), in place of earlier ones.
 
     Args:
         config: The configuration of the training.
@@ -282,7 +282,7 @@ class WeightAverage:
 
     @torch.no_grad()
     def add(self) -> None:
-        """Add the weights after an update."""
+        """Add the weights that an update has produced."""
         self._num_updates += 1
         weight = (1 - self._decay) / (1 - self._decay**self._num_updates)
         torch._foreach_lerp_(list(self._average.values()), list(self._parameters.values()), weight)
@@ -291,8 +291,8 @@ class WeightAverage:
     def applied(self) -> Iterator[None]:
         """Give the model the average, and at the end its own weights back, bit by bit.
 
-        The numbers are copied and the parameters stay where they are in memory, because cuDNN
-        reads those of a GRU from one block.
+        The numbers are copied and the parameters stay where they are in memory, because cuDNN reads
+        a GRU's parameters from one block.
         """
         if self._num_updates == 0:
             yield
@@ -306,7 +306,7 @@ class WeightAverage:
 
     @torch.no_grad()
     def _copy(self, values: dict[str, Tensor]) -> None:
-        """Copy values into the parameters of their names."""
+        """Copy values into the parameters with the same names."""
         for name, parameter in self._parameters.items():
             parameter.copy_(values[name])
 

@@ -225,14 +225,14 @@ def metric_value(evaluation: Evaluation, metric: Metric) -> float:
     """Return a number that is higher for a better evaluation.
 
     The negative loss replaces a BLEU below 1 and a chrF of 0.00, which do not show which model is
-    better. A loss is not negative, so every other score is better.
+    better. Every other score is higher, because it is not negative.
     """
     value, loss = evaluation.scores[metric.value], evaluation.scores["loss"]
     return value if metric in _LEAST_SCORES and value >= _LEAST_SCORES[metric] else -loss
 
 
 def count_zero_score(progress: Progress, value: float, metric: Metric) -> None:
-    """Count a validation that the loss replaced, given its `metric_value`; warn of the second."""
+    """Count a validation if the loss replaces its metric; warn at the second one."""
     if metric is Metric.loss or value > 0:
         return
     progress.zero_scores += 1
@@ -261,7 +261,7 @@ def add_to_history(directory: RunDirectory, evaluation: Evaluation, *, update: i
     """Add a validation to the history of a run; it replaces validations from its update on.
 
     It has the attention of the first reference pairs, teacher-forced. All runs with one validation
-    set have the maps of the same pairs, so that they compare.
+    set have maps of the same pairs, so that they can be compared.
     """
     content = read_history(directory)
     # A killed run may have validated later updates after its last checkpoint.

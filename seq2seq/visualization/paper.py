@@ -70,7 +70,7 @@ def latex_table(table: Table) -> str:
     """Return the `tabular` of a table, after its caption in a comment."""
     rows = table_text(table, "latex_booktabs")  # it also escapes the text
     rows = re.sub(r"(?<=[ (])-(?=\d)", "$-$", rows)
-    # After the end of a row, a bracket or an asterisk would be an argument of it.
+    # LaTeX would read a bracket or an asterisk after the end of a row as its argument.
     rows = re.sub(r"(?m)^( *)([\[*])", r"\1{\2}", rows)
     return f"% {table.caption}\n{rows}\n"
 
