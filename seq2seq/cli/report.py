@@ -43,7 +43,7 @@ class ReportConfig(Config):
     """Format of tables and figures for a paper, in the folder `paper` of the output directory; None
     writes none."""
     plugins: list[str]
-    """Python files that register the attention types of the runs."""
+    """Python files that register the attention types of the runs, or interventions."""
 
 
 def main() -> None:
