@@ -26,17 +26,17 @@ def answers_section(comparisons: Sequence[BaselineComparison], losses: Sequence[
     uniform = {str(row["group"]): row for row in losses if row["intervention"] == "uniform"}
     columns = [
         Column("Group", is_numeric=False),
-        Column("Other BLEU?", hint="test BLEU minus that of the baseline"),
-        Column("Looks elsewhere?", hint="divergence from the attention of the baseline, in bits"),
+        Column("Different BLEU?", hint="test BLEU minus the BLEU of the baseline"),
+        Column("Different attention?", hint="divergence from the baseline, in bits per token"),
         Column("Do its weights matter?", hint="BLEU lost with uniform weights"),
-        Column("Aligned at", hint="updates until attention aligns better than the diagonal"),
-        Column("True of", is_numeric=False, hint="what the answers can be generalized to"),
+        Column("Aligned at update", hint="first update with a lower AER than the diagonal"),
+        Column("Valid for", is_numeric=False, hint="what the answers can be generalized to"),
     ]
     rows = [
         [
             Cell(each.group.label),
-            _other_bleu(each),
-            _elsewhere(each),
+            _different_bleu(each),
+            _different_attention(each),
             _matters(uniform.get(each.group.label)),
             moment(each.group, "aligned_at"),
             Cell(_covers(each, uniform.get(each.group.label))),
@@ -44,10 +44,10 @@ def answers_section(comparisons: Sequence[BaselineComparison], losses: Sequence[
         for each in comparisons
     ]
     text = (
-        f"Yes: p is below {LEVEL} after Holm's correction. Not shown: p is not below it, which "
-        "does not prove that there is no difference. Intervals are at the corrected level. A group "
-        "looks elsewhere if its attention differs from the attention of the baseline by more than "
-        "the attention of two seeds differs."
+        f"Yes means that p is below {LEVEL} after Holm's correction. Not shown means that p is "
+        "higher, which does not prove that there is no difference. Intervals are at the corrected "
+        "level. The attention of a group is different if it diverges from the attention of the "
+        "baseline more than the attention of two seeds diverges."
     )
     tables = [Table(caption="Each group beside its baseline", columns=columns, rows=rows)]
     details = list(_differences(comparisons))
@@ -62,7 +62,7 @@ def _answer(p_value: float) -> str:
     return "yes" if p_value < LEVEL else "not shown"
 
 
-def _other_bleu(compared: BaselineComparison) -> Cell:
+def _different_bleu(compared: BaselineComparison) -> Cell:
     found = compared.result
     if found is None:
         return Cell("-" if compared.reason else "baseline")
@@ -71,7 +71,7 @@ def _other_bleu(compared: BaselineComparison) -> Cell:
     return Cell(f"{_answer(found.p_corrected)}: {interval}", found.effect)
 
 
-def _elsewhere(compared: BaselineComparison) -> Cell:
+def _different_attention(compared: BaselineComparison) -> Cell:
     """Return the divergence from the baseline beside the divergence of the group's seeds."""
     columns = compared.columns
     if "agreement_between" not in columns:
@@ -82,7 +82,7 @@ def _elsewhere(compared: BaselineComparison) -> Cell:
         if "agreement_p" in columns
         else f"needs {columns['agreement_seeds_needed']:.0f} seeds"
     )
-    return Cell(f"{answer}: {between:.3f}, its seeds {within:.3f}", between)
+    return Cell(f"{answer}: {between:.3f}, own seeds {within:.3f}", between)
 
 
 def _matters(row: Row | None) -> Cell:

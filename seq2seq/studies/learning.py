@@ -35,11 +35,11 @@ def learning_section(
     texts = []
     if "aligned_at" in names:
         texts.append(
-            "Aligned at is the first validation whose AER is below that of the diagonal, which "
-            "links the words in their order. Half BLEU at is the first validation with half of the "
-            "best validation BLEU of all runs. Both are read from the validation set, and no finer "
-            "than the validations are. Both AERs beside them are those of the test set, and "
-            "the validation BLEU is that of the best checkpoint."
+            "Attention is aligned at the first validation with a lower AER than the diagonal, "
+            "which links the words in their order. Half BLEU is reached at the first validation "
+            "with half of the best validation BLEU of all runs. Both updates are as exact as the "
+            "distance between validations. AER is measured on the test set, and validation BLEU at "
+            "the best checkpoint."
         )
         beside = known_measures(groups, ("aer", "valid_bleu"))
         section.tables = [
@@ -55,8 +55,8 @@ def learning_section(
         ]
     if maps is not None:
         texts.append(
-            "The maps show the attention over validation pairs while the reference is read, in "
-            "percent, the mean of the heads. The first choice orders the pairs. Move the slider "
+            "The maps show the attention over validation pairs while the reference is read, as the "
+            "mean of the heads in percent. The first choice orders the pairs. Move the slider "
             "through the training, and choose two runs: the third map is the first minus the "
             "second."
         )

@@ -64,16 +64,16 @@ MEASURES = {
     ),
     "best_update": Measure("Best update", ".0f", "best_update"),
     "aligned_at": Measure(
-        "Aligned at",
+        "Aligned at update",
         ".0f",
         "",
-        "first validation whose AER is below that of the diagonal; 0: before the first one",
+        "first validation with a lower AER than the diagonal; 0: before the first validation",
     ),
     "half_bleu_at": Measure(
-        "Half BLEU at",
+        "Half BLEU at update",
         ".0f",
         "",
-        "first validation with half of the study's best validation BLEU; 0: before the first one",
+        "first validation with half of the study's best validation BLEU; 0: before the first",
     ),
 }
 """Measures by their keys in the tables; measures of translations refer to the test set."""

@@ -35,12 +35,11 @@ def test_a_group_with_another_bleu_and_other_attention_says_so(comparisons):
     found = answers(comparisons, [UNIFORM])["none"]
 
     low, high = none.result.interval
-    assert (
-        found["Other BLEU?"].text == f"yes: {none.result.effect:+.2f} ({low:+.2f} to {high:+.2f})"
-    )
-    assert found["Looks elsewhere?"].text == "yes: 0.400, its seeds 0.100"
+    difference = f"{none.result.effect:+.2f} ({low:+.2f} to {high:+.2f})"
+    assert found["Different BLEU?"].text == f"yes: {difference}"
+    assert found["Different attention?"].text == "yes: 0.400, own seeds 0.100"
     assert found["Do its weights matter?"].text == "yes: 12.00 (9.00 to 15.00)"
-    assert found["True of"].text == "seeds and sentences"
+    assert found["Valid for"].text == "seeds and sentences"
 
 
 def test_what_is_not_shown_or_not_known_is_no_yes(comparisons):
@@ -52,9 +51,9 @@ def test_what_is_not_shown_or_not_known_is_no_yes(comparisons):
 
     found = answers(comparisons, [unsure])
 
-    assert found["none"]["Looks elsewhere?"].text.startswith("needs 4 seeds: 0.200")
+    assert found["none"]["Different attention?"].text.startswith("needs 4 seeds: 0.200")
     assert found["none"]["Do its weights matter?"].text.startswith("not shown: 12.00")
-    assert found["dot"]["Other BLEU?"].text == "baseline"
+    assert found["dot"]["Different BLEU?"].text == "baseline"
     assert found["dot"]["Do its weights matter?"].text == "-"
     same = answers(comparisons, [unchanged])["none"]["Do its weights matter?"].text
     assert same.startswith("nothing changes")

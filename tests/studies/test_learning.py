@@ -54,9 +54,9 @@ def moments_of(study):
 def test_the_moments_are_the_first_validations_past_fixed_thresholds(study):
     rows = moments_of(study)
 
-    assert rows["dot"]["Aligned at"] == ("30", 30)  # 0.4 is the first AER below the diagonal's
-    assert rows["dot"]["Half BLEU at"] == ("30", 30)  # 28 is the first of at least 30 / 2
-    assert rows["none"]["Aligned at"] == ("-", None)
+    assert rows["dot"]["Aligned at update"] == ("30", 30)  # 0.4 is below the diagonal
+    assert rows["dot"]["Half BLEU at update"] == ("30", 30)  # 28 is the first of at least 30 / 2
+    assert rows["none"]["Aligned at update"] == ("-", None)
     assert "Validation BLEU" in rows["dot"]
 
 
@@ -65,7 +65,7 @@ def test_a_run_may_align_before_the_first_validation_or_never(study):
     write_history(first, errors=(0.49, 0.2, 0.2, 0.1))
     write_history(second, errors=(0.9, 0.8, 0.7, 0.51))
 
-    cell = moments_of(study)["dot"]["Aligned at"]
+    cell = moments_of(study)["dot"]["Aligned at update"]
 
     assert cell == ("before the first validation to never", None)
     runs = {run.directory.path: run.measures["aligned_at"] for run in read_runs([study])[:2]}
@@ -78,8 +78,8 @@ def test_half_bleu_is_half_of_the_best_run_of_the_study(study):
 
     rows = moments_of(study)
 
-    assert rows["none"]["Half BLEU at"].text == "never"  # 12 at most, of 30
-    assert rows["dot"]["Half BLEU at"].text == "30"
+    assert rows["none"]["Half BLEU at update"].text == "never"  # 12 at most, of 30
+    assert rows["dot"]["Half BLEU at update"].text == "30"
 
 
 def updates_of(maps):
