@@ -41,8 +41,8 @@ class ServeConfig(Config):
     split_length: Count
     """Maximum number of tokens in a line that is not split into sentences; 1 splits every line."""
     max_waiting: Count
-    """Maximum number of waiting sentences, a quarter of them from one request; beyond that, the
-    answer is 503."""
+    """Maximum number of waiting sentences; beyond that, the answer is 503. A request with more than
+    a quarter of them gets 413."""
     timeout: Positive
     """Maximum seconds to answer a request; after that, the answer is 504."""
     max_characters: Count
