@@ -287,7 +287,7 @@ class Trainer:
             self._seconds = self._working_seconds = 0.0
 
     def _log_end(self, first_update: int) -> None:
-        """Log why training ended, unless it has just used up its budget."""
+        """Log why training ended, unless it has just made all its updates."""
         progress, training = self.progress, self.config.training
         if progress.share(training) < 1:
             logger.info(
@@ -301,6 +301,13 @@ class Trainer:
             logger.info(
                 "the budget is already used up; raise training.max_epochs, max_updates or "
                 "max_minutes to continue the training, or train anew with overwrite=true"
+            )
+        elif training.max_minutes and progress.seconds >= 60 * training.max_minutes:
+            logger.info(
+                "stopped after update %d: training.max_minutes=%s is used up; raise it and give "
+                "resume=true to continue",
+                progress.update,
+                training.max_minutes,
             )
 
     def _exchange_counts(

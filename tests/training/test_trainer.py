@@ -122,12 +122,16 @@ def test_training_ends_with_a_validation_when_a_budget_is_used_up(make, override
     assert sorted(read_scalars(trainer.directory.tensorboard)["valid/loss"]) == validated
 
 
-def test_minutes_end_the_training(make):
+def test_minutes_end_the_training_and_the_log_says_so(make, caplog):
     trainer = make("training.max_epochs=null", "training.max_minutes=1e-9")
 
-    trainer.train()
+    with caplog.at_level("INFO"):
+        trainer.train()
 
-    assert trainer.progress.update in (1, 2)  # they are measured before each update
+    update = trainer.progress.update
+    assert update in (1, 2)  # the minutes are measured before each update
+    said = f"stopped after update {update}: training.max_minutes=1e-09 is used up; raise it "
+    assert caplog.messages[-1].startswith(said)
 
 
 def test_patience_ends_the_training_and_the_log_says_so(make, monkeypatch, caplog):
