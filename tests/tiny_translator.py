@@ -88,6 +88,7 @@ def make_translator(
 def make_translate_config(checkpoint: Path | str | list[str], **changes: object) -> TranslateConfig:
     """Return the configuration of translate.py with default values and some changes."""
     checkpoints = checkpoint if isinstance(checkpoint, list) else [str(checkpoint)]
+    search = BEAM if {"output_format", "attention_plot"} & {*changes} else BEST
     values = {each.name: None for each in fields(TranslateConfig)} | {
         "checkpoint": checkpoints,
         "output_format": OutputFormat.text,
@@ -97,7 +98,7 @@ def make_translate_config(checkpoint: Path | str | list[str], **changes: object)
         "batch_size": 3,
         "device": Device.cpu,
         "precision": Precision.fp32,
-        "decoding": BEAM if {"output_format", "attention_plot"} & {*changes} else BEST,
+        "decoding": BeamConfig() if "reference" in changes else search,
         "long_lines": LongLines.whole,
         "unknown_words": UnknownTokens.keep,
         "split_length": None,

@@ -179,6 +179,8 @@ class TranslateConfig(Config):
         copies = self.unknown_words is UnknownTokens.copy
         if "gold" in given and self.reference is None:
             yield f"{given['gold']} contains the links of a reference; give reference=FILE too"
+        if self.gold_base and self.gold is None:
+            yield f"gold_base={self.gold_base} says how gold= counts words; give gold=FILE too"
         if "dictionary" in given and not copies:
             yield f"{given['dictionary']} needs unknown_words=copy; set that too"
         if self.reference is not None:

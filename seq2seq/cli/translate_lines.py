@@ -125,7 +125,10 @@ def _read_phrases(config: TranslateConfig) -> list[str]:
     if config.banned_phrases is None:
         return []
     with open_lines(config.banned_phrases, key="banned_phrases") as lines:
-        return list(lines)
+        phrases = list(lines)
+    if not phrases:
+        raise ValueError(f"{lines.name} has no phrases; write one on each line, or remove the key")
+    return phrases
 
 
 def _unknown_words(

@@ -217,6 +217,11 @@ def test_a_reference_is_refused_at_a_prompt(monkeypatch):
         translate(make_translate_config("run", reference="a.en"))
 
 
+def test_a_search_is_refused_with_a_reference():
+    with pytest.raises(ValueError, match="decoding chooses a search, but with reference= no "):
+        translate(make_translate_config("run", input="a", reference="b", decoding=GREEDY))
+
+
 @pytest.fixture
 def write(tmp_path):
     def write_file(name, text):
@@ -245,6 +250,11 @@ def test_banned_phrases_are_not_written(translated, write, changes):
 
     assert len(lines) == len(SENTENCES)
     assert not any(phrase in line for line in lines)
+
+
+def test_a_file_without_phrases_is_refused(translated, write):
+    with pytest.raises(ValueError, match=r"^banned_phrases=\S+ has no phrases; write one on each"):
+        translated("ja\n", banned_phrases=write("banned", ""))
 
 
 def test_unknown_tokens_are_kept_copied_or_translated(translated, write):

@@ -66,6 +66,7 @@ RESUMED = {"input": "i", "output": "o", "resume": True}
             {"input": "a", "reference": "b", "gold": "c", "attention_html": "c"},
             "attention_html=c would overwrite the file of gold=c",
         ),
+        ({"gold_base": 1}, "gold_base=1 says how gold= counts words; give gold=FILE too"),
         ({"dictionary": "d"}, "dictionary=d needs unknown_words=copy"),
         ({"reference": "r", "prefixes": "p"}, "prefixes=p constrains a search, but"),
         ({"reference": "r", "banned_phrases": "f"}, "banned_phrases=f constrains a search, but"),

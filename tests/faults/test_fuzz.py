@@ -28,7 +28,7 @@ WAYS = {
     "split": {"decoding": GreedyConfig(**SHORT), "long_lines": LongLines.split, "split_length": 3},
     "n-best": {**TWO_BEST, "output_format": OutputFormat.nbest},
     "alignments": {**WHOLE, "alignments": "links"},
-    "reference": {**WHOLE, "reference": "in"},
+    "reference": {"split_length": 10_000, "reference": "in"},
 }
 ATOMS = [
     *(b"ein hund", b"Zwei Katzen.", b"a", "B\xe4r".encode(), b" ", b"   ", b"\t", b"\t \t"),
