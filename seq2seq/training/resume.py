@@ -11,7 +11,7 @@ from seq2seq.checkpoints.checkpoint import Checkpoint, load_checkpoint
 from seq2seq.checks import Mark, marks_of_keys
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import config_differences, flatten_config
-from seq2seq.data.tokenizers.interface import TokenizerPair
+from seq2seq.data.tokenizers.interface import TokenizerPair, required_tags
 from seq2seq.data.tokenizers.words import load_vectors
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.training.progress import Progress
@@ -168,6 +168,13 @@ def load_initial_checkpoint(config: TrainConfig) -> Checkpoint | None:
             "init_from: the tokenizers are those of the checkpoint, so this run has its settings, "
             "which stand first: %s",
             ", ".join(unused),
+        )
+    tags = required_tags(checkpoint.config.data)
+    if tags and not required_tags(config.data):
+        logger.warning(
+            "init_from: the checkpoint has learned from sources that begin with a tag (%s), but "
+            "not every corpus of data.train has a tag; add it, unless the lines already contain it",
+            ", ".join(tags),
         )
     return replace(checkpoint, training_state=None)
 

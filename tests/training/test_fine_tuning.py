@@ -7,7 +7,7 @@ import torch
 from same_run import is_equal
 from tiny_training import tiny_config, tiny_run, write_corpus
 
-from seq2seq.checkpoints.checkpoint import average_files, load_checkpoint
+from seq2seq.checkpoints.checkpoint import average_files, load_checkpoint, save_checkpoint
 from seq2seq.config.serialization import load_saved_config
 from seq2seq.inference.translator import Translator
 from seq2seq.training.resume import load_initial_checkpoint
@@ -96,6 +96,23 @@ def test_dropout_may_differ_and_the_training_state_is_left_behind(general, folde
     assert load_checkpoint(general / "last.pt").training_state is not None
     assert initial is not None
     assert initial.training_state is None
+
+
+@pytest.mark.parametrize("is_tagged", [False, True])
+def test_a_warning_names_the_tags_that_the_sources_lack(
+    general, folder, tmp_path, caplog, is_tagged
+):
+    checkpoint = load_checkpoint(general)
+    files = checkpoint.config.data.train
+    checkpoint.config.data.train = {"b": {"files": files, "tag": "<2b>"}}
+    save_checkpoint(tmp_path / "tagged.pt", checkpoint)
+    config = tiny_config(folder, f"init_from='{tmp_path}/tagged.pt'")
+    config.data.train = checkpoint.config.data.train if is_tagged else files
+
+    load_initial_checkpoint(config)
+
+    warnings = [each for each in caplog.messages if "begin with a tag (<2b>), but" in each]
+    assert len(warnings) == (not is_tagged)
 
 
 @pytest.mark.parametrize(
