@@ -21,11 +21,19 @@ _BLOCK = 1_000_000  # pairs of a large text that are in memory at once
 
 
 def warn_of_text(name: str, counts: Mapping[str, int], *, is_copying: bool) -> None:
-    """Warn about many unknown tokens and, unless the task is copying, many equal sides."""
-    unknown, equal = counts["unknown_ids"], counts["equal_pairs"]
-    if unknown > 0.1 * counts["ids"]:
-        advice = "tokens are unknown; use sub-words (tokenizer=unigram) or a larger vocabulary"
-        logger.warning("%s: %d of %d %s", name, unknown, counts["ids"], advice)
+    """Warn about a side of unknown tokens and, unless the task is copying, many equal sides."""
+    for side in ("source", "target"):
+        unknown, tokens = counts[f"unknown_{side}_ids"], counts[f"{side}_ids"]
+        if unknown > 0.1 * tokens:
+            logger.warning(
+                "%s: %d of %d %s tokens are unknown; use sub-words (tokenizer=unigram), a larger "
+                "vocabulary or, with init_from, text in the languages of its checkpoint",
+                name,
+                unknown,
+                tokens,
+                side,
+            )
+    equal = counts["equal_pairs"]
     if equal > max(_FEW, 0.05 * counts["pairs"]) and not is_copying:
         advice = "pairs have the same text on both sides, which a model learns to copy; remove them"
         logger.warning("%s: %d of %d %s", name, equal, counts["pairs"], advice)

@@ -48,7 +48,7 @@ _MARKER = "complete.json"
 """File that is written last, with the sizes of the other files."""
 _ABANDONED_AFTER = 24 * 3600.0
 """Seconds after which a hidden path counts as abandoned; writing one never takes so long."""
-_FORMAT = 6
+_FORMAT = 7
 _CHUNK = 10_000  # pairs in memory at once while a corpus is encoded
 
 _Content = TypeVar("_Content")
@@ -232,8 +232,8 @@ def encode_corpus(corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig)
         "%s: %s of %s, %s of them unknown",
         name,
         counted(len(encoded), "pair"),
-        counted(counts["ids"], "token"),
-        f"{counts['unknown_ids']:,}",
+        counted(counts["source_ids"] + counts["target_ids"], "token"),
+        f"{counts['unknown_source_ids'] + counts['unknown_target_ids']:,}",
     )
     if counts["long_pairs"]:
         logger.warning(
@@ -303,8 +303,8 @@ def _encode_into(
                 dtype = np.min_scalar_type(len(tokenizer) - 1)
                 rows = IdRows.of((encoded[row] for row in kept), dtype=dtype)
                 writer.append_rows(name, rows)
-                counts["ids"] += len(rows.ids)
-                counts["unknown_ids"] += int(np.count_nonzero(rows.ids == UNK))
+                counts[f"{name}_ids"] += len(rows.ids)
+                counts[f"unknown_{name}_ids"] += int(np.count_nonzero(rows.ids == UNK))
             counts["pairs"] += len(pairs)
             counts["long_pairs"] += len(pairs) - len(kept)
             counts["equal_pairs"] += sum(pair.source == pair.target for pair in pairs)

@@ -41,7 +41,7 @@ def shifted(pairs: list[tuple[str, str]], first: int, lines: int) -> list[tuple[
 @pytest.mark.parametrize(
     ("pairs", "warning"),
     [
-        ([("a" * 8 + "x", "b" * 8 + "y")], "2 of 18 tokens are unknown; use sub-words"),
+        ([("a" * 40, "b" * 8 + "y")], "1 of 9 target tokens are unknown; use sub-words"),
         ([*DISTINCT, *[("a", "a")] * 27], "27 of 527 pairs have the same text on both sides"),
         (
             shifted([(each, each + "b") for each in SOURCES], 350, 1),
