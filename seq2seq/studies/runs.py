@@ -398,7 +398,7 @@ def _find_swept_keys(runs: Sequence[StudyRun]) -> None:
     """Fill `swept` from the overrides, or from the configuration if a run has no overrides."""
     known = [run for run in runs if run.overrides or run.config]
     if any(not run.overrides and run.failure is None for run in known):
-        keys = _differing_config_keys([run.config for run in known])
+        keys = _differing_config_keys([run.config for run in known if run.config])
     else:
         keys = list(dict.fromkeys(key for run in known for key in run.overrides))
     for key in keys:
@@ -411,7 +411,11 @@ def _find_swept_keys(runs: Sequence[StudyRun]) -> None:
 
 
 def _differing_config_keys(configs: Sequence[dict[str, str]]) -> list[str]:
-    """Return the keys that differ, but not the keys within a section whose name differs."""
-    keys = dict.fromkeys(key for config in configs for key in config)
-    differing = [key for key in keys if len({config.get(key, "") for config in configs}) > 1]
-    return [key for key in differing if "." not in key or key.split(".")[0] not in differing]
+    """Return the keys that differ between configurations whose section of the key has one name."""
+    differing = []
+    for key in dict.fromkeys(key for config in configs for key in config):
+        section = key.split(".")[0] if "." in key else ""
+        found = {(config.get(section, ""), config.get(key, "")) for config in configs}
+        if len(found) > len({name for name, _ in found}):
+            differing.append(key)
+    return differing

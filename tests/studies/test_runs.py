@@ -71,6 +71,22 @@ def test_runs_of_no_sweep_are_compared_by_their_configurations(tmp_path):
     assert swept(tmp_path)["b"]["attention"] == "none"
 
 
+def test_runs_with_other_settings_are_other_groups_beside_other_types_and_failed_runs(tmp_path):
+    for name, overrides in {
+        "a": ["training.optimizer.learning_rate=0.01", "seed=3"],
+        "b": ["seed=2"],
+        "c": ["attention=multihead", "attention.num_heads=2"],
+        "d": ["attention=multihead", "attention.num_heads=4"],
+    }.items():
+        save_config(load_config(*overrides), write_run(tmp_path / name) / "config.yaml")
+    record_failure(tmp_path / "e", "no such package", ["seed=1"])
+
+    groups = group_runs(read_runs([tmp_path]))
+
+    keys = {"attention", "attention.num_heads", "training.optimizer.learning_rate"}
+    assert (len(groups), groups[0].swept.keys()) == (4, keys)
+
+
 def test_what_is_not_a_run_is_not_listed(tmp_path):
     write_run(tmp_path / "0-none")
     (tmp_path / ".submitit" / "123").mkdir(parents=True)
