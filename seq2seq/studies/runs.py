@@ -402,12 +402,24 @@ def _find_swept_keys(runs: Sequence[StudyRun]) -> None:
     else:
         keys = list(dict.fromkeys(key for run in known for key in run.overrides))
     for key in keys:
-        # The configuration comes first, because it has 0.0 where 0 was typed.
-        values = [run.config.get(key, run.overrides.get(key, "")) for run in runs]
+        values = [_value(run, key, runs) for run in runs]
         of_known = {value for run, value in zip(runs, values, strict=True) if run in known}
         if len(of_known) > 1:
             for run, value in zip(runs, values, strict=True):
                 run.swept[key] = value
+
+
+def _value(run: StudyRun, key: str, runs: Sequence[StudyRun]) -> str:
+    """Return the value of a key in the configuration, which has 0.0 where 0 was typed.
+
+    No configuration has choices such as model_size. They come from the overrides, also from those
+    of a run whose configuration differs at most in the seed.
+    """
+    if key in run.config:
+        return run.config[key]
+    config = run.config | {SEED: ""}
+    equal = [each for each in runs if run.config and each.config | {SEED: ""} == config]
+    return next((each.overrides[key] for each in (run, *equal) if key in each.overrides), "")
 
 
 def _differing_config_keys(configs: Sequence[dict[str, str]]) -> list[str]:

@@ -48,7 +48,11 @@ def test_a_value_that_one_sweep_leaves_to_its_default_comes_from_the_configurati
 
 def test_a_value_is_one_group_however_it_was_typed(tmp_path):
     typed = ["seed=1", "training.label_smoothing=0", "training.validation.patience=null"]
-    given = {"0": typed, "1": ["seed=2", "training.label_smoothing=0.0", "attention=additive"]}
+    default = "model_size=small"
+    given = {
+        "0": typed,
+        "1": ["seed=2", default, "training.label_smoothing=0.0", "attention=additive"],
+    }
     for name, overrides in given.items():
         save_config(load_config(*overrides), write_run(tmp_path / name, *overrides) / "config.yaml")
 

@@ -177,9 +177,11 @@ def test_a_group_is_compared_in_its_attention_if_it_and_the_baseline_have_some(t
     path = shutil.copytree(trained, tmp_path / "study")
     for seed in (1, 2):
         copy = shutil.copytree(path / f"multihead-{seed}", path / f"copy-{seed}")
-        (copy / "overrides.txt").write_text(f"attention=multihead\nseed={seed}\n+copy=true\n")
+        (copy / "overrides.txt").write_text(f"attention=multihead\nseed={seed}\ninit_from=copy\n")
+        text = (copy / "config.yaml").read_text()
+        (copy / "config.yaml").write_text(text.replace("init_from: null", "init_from: copy"))
     groups = group_runs(read_runs([path]))
-    names = [group.swept["copy"] or group.swept["attention"] for group in groups]
+    names = ["copy" if "copy" in group.label else group.swept["attention"] for group in groups]
     label = groups[names.index("multihead")].label
 
     found = find_differences(read_runs([path]), label)
@@ -188,15 +190,15 @@ def test_a_group_is_compared_in_its_attention_if_it_and_the_baseline_have_some(t
     multihead = found.groups[names.index("multihead")]
     assert "agreement_p" not in rows["none"] | rows["multihead"]
     within = mean_divergence(found.agreement, multihead, multihead)
-    assert rows["true"]["agreement_within"] == pytest.approx(within)
+    assert rows["copy"]["agreement_within"] == pytest.approx(within)
     # Of the four pairs between the groups, two are a run and its copy.
-    assert rows["true"]["agreement_between"] == pytest.approx(within / 2)
-    within_links = rows["true"]["link_aer_within"]
+    assert rows["copy"]["agreement_between"] == pytest.approx(within / 2)
+    within_links = rows["copy"]["link_aer_within"]
     assert 0 <= within_links <= 1
-    assert rows["true"]["link_aer_between"] == pytest.approx(within_links / 2)
+    assert rows["copy"]["link_aer_between"] == pytest.approx(within_links / 2)
     assert found.losses == []
     # Of two seeds each, no division is rare enough.
-    assert "agreement_p" not in rows["true"]
-    assert rows["true"]["agreement_seeds_needed"] == 4
+    assert "agreement_p" not in rows["copy"]
+    assert rows["copy"]["agreement_seeds_needed"] == 4
     [note] = [note for note in found.notes if "attention" in note]
     assert "for 1 comparison, p can be below 0.05 with 4 or more seeds" in note
