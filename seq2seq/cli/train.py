@@ -73,7 +73,7 @@ def options_first(arguments: Sequence[str]) -> list[str]:
     """
     parser = _OneLineParser(parents=[get_args_parser()], add_help=False)
     parsed, unknown = parser.parse_known_intermixed_args(arguments)
-    # argparse mistakes an option that contains a space for a key.
+    # argparse treats an option that contains a space as a key.
     unknown += [each for each in parsed.overrides if each.startswith("-")]
     if unknown:
         raise ValueError(

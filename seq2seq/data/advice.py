@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 _FEW = 20  # up to this many pairs with equal sides give no warning
 _MOST_SHIFT = 3  # largest number of missing lines that is detected
-_FEWEST, _MOST_BLOCKS = 200, 20  # pairs of a block; by chance their lengths correlate by 0.07
+_FEWEST, _MOST_BLOCKS = 200, 20  # pairs per block; lengths correlate 0.07 by chance
 _BETTER_FIT = 0.4  # a shift that improves the correlation by more is reported
 
 _LOW_BITS = 0xFFFFF

@@ -43,7 +43,7 @@ class Sentences:
     losses: Sequence[tuple[float, int]] = ()
     """The loss of each reference in nats, and its number of tokens, EOS included."""
     attention: Sequence[NDArray[np.float32]] = ()
-    """The weights (N, T, S) while each reference is read; T and S include EOS."""
+    """Weights (N, T, S) for each reference with teacher forcing; T and S include EOS."""
     links: Sequence[tuple[GoldLinks, Sequence[Links]]] = ()
     """Gold links, and the links from the mean of the heads and from each head."""
     right_words: Sequence[Sequence[bool]] = ()

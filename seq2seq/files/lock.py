@@ -90,7 +90,7 @@ class DirectoryLock:
         if self._held is None:
             return
         if self._is_in_place(self._held):
-            with contextlib.suppress(OSError):  # Windows cannot delete an open file; filelock will
+            with contextlib.suppress(OSError):  # Windows: filelock deletes it later
                 self._path.unlink()
         self._lock.release()
         remove_empty(self._directory, keep=self._existing)

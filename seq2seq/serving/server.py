@@ -127,8 +127,8 @@ def bind(host: str, port: int) -> socket.socket:
             "address, or port=0 for a free port"
         ) from error
     # With Nagle's algorithm, the body of an answer would wait 40 ms for an acknowledgement. asyncio
-    # turns the algorithm off only for sockets that name TCP as their protocol; connections inherit
-    # this.
+    # turns the algorithm off only for sockets that name TCP as their protocol. Connections inherit
+    # the option of this socket.
     bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
     return bound
 

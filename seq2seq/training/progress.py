@@ -21,7 +21,7 @@ class UpdateResult(NamedTuple):
     """Measurements of an update, over all processes."""
 
     losses: dict[str, tuple[float, float]]
-    """Sum and number of tokens of each loss."""
+    """Sum of each loss, and the number of its tokens."""
     gradient_norm: float
     """Norm of all gradients before clipping."""
 
@@ -36,7 +36,7 @@ class Interval:
     overflows: int = 0
     """Number of updates whose fp16 gradients overflowed; they have no norm."""
     losses: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """Sum and number of tokens of each loss."""
+    """Sum of each loss, and the number of its tokens."""
     seconds: float = 0.0
 
     def means(self) -> dict[str, float]:
@@ -83,7 +83,7 @@ class Progress:
     validated_update: int = 0
     """Update of the last validation."""
     valid_fingerprint: str = ""
-    """Hash of the validation corpus; empty in checkpoints that were written before this field."""
+    """Hash of the validation corpus; empty in checkpoints without this field."""
     interval: Interval = field(default_factory=Interval)
 
     @property
