@@ -58,7 +58,8 @@ def _row(group: Group) -> list[Cell]:
     cells = [Cell(group.label), Cell(str(len(group.runs)), len(group.runs))]
     for name in TAUS:
         found = [run.statistics[name][:, 0] for run in group.runs if name in run.statistics]
-        if len({len(rows) for rows in found}) != 1:  # no run has it, or the test sets differ
+        # No run has it, or the test sets differ or have one sentence.
+        if len({len(rows) for rows in found}) != 1 or group.num_sentences == 1:
             cells += [Cell("-"), Cell("-")]
             continue
         taus = np.stack(found)

@@ -27,7 +27,7 @@ from seq2seq.evaluation.significance import (
     p_text,
 )
 from seq2seq.files.links import read_links
-from seq2seq.studies.comparison import STAR
+from seq2seq.studies.comparison import ONE_SENTENCE, STAR
 from seq2seq.studies.runs import Group, StudyRun
 from seq2seq.studies.tables import INTERVAL_HINT
 from seq2seq.visualization.page import Cell, Column, Section, Table
@@ -190,6 +190,8 @@ def _intervene(run: StudyRun, intervention: Intervention) -> dict[str, tuple[Arr
     their scores."""
     directory = run.directory
     sources, translations, references = directory.read_texts("test", ("src", "hyp", "ref"))
+    if len(references) == 1:
+        raise ValueError(ONE_SENTENCE)
     gold = directory.text("test", "gold")
     found = intervene(
         directory.path,
