@@ -396,11 +396,14 @@ def intervene(
         device: Device to run on.
 
     Raises:
-        ValueError: The model has no such head, or the weights that are given do not fit it.
+        ValueError: The model has no attention or no such head, or the weights that are given do not
+            fit it.
     """
     [checkpoint] = load_checkpoints([path])
     model, pairs = checkpoint.build_model(), Pairs(sources, references, gold, checkpoint.tokenizers)
     attention = ChangedAttention(model.attention, intervention)
+    if not attention.num_heads:
+        raise ValueError(f"intervention {intervention}: the model has no attention")
     model.attention = model.decoder.recurrence.attention = attention
     changed = Translator(
         model,
@@ -411,7 +414,7 @@ def intervene(
     )
     found, scored = list[Translation](), list[Translation]()
     lines, share = list[str](), None
-    if given := intervention.given(pairs) if attention.num_heads else []:
+    if given := intervention.given(pairs):
         for pair, weights in zip(pairs.encode(), given, strict=True):
             attention.given = weights
             scored += changed.score_batch([pair], way_out="choose another device")
