@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from seq2seq.evaluation.measures import MEASURES
-from seq2seq.evaluation.significance import LEVEL
+from seq2seq.evaluation.significance import LEVEL, p_text
 from seq2seq.studies.comparison import BaselineComparison
 from seq2seq.studies.interventions import Row
 from seq2seq.studies.learning import moment
@@ -47,7 +47,7 @@ def answers_section(comparisons: Sequence[BaselineComparison], losses: Sequence[
         f"Yes means that p is below {LEVEL} after Holm's correction. Not shown means that p is "
         "higher, which does not prove that there is no difference. Intervals are at the corrected "
         "level. The attention of a group is different if it diverges from the attention of the "
-        "baseline more than the attention of two seeds diverges."
+        "baseline more than the attention of two seeds diverges; this test covers seeds only."
     )
     tables = [Table(caption="Each group beside its baseline", columns=columns, rows=rows)]
     details = list(_differences(comparisons))
@@ -78,7 +78,7 @@ def _different_attention(compared: BaselineComparison) -> Cell:
         return Cell("-")
     between, within = columns["agreement_between"], columns["agreement_within"]
     answer = (
-        _answer(columns["agreement_p"])
+        f"{_answer(columns['agreement_p'])} (p {p_text(columns['agreement_p'])})"
         if "agreement_p" in columns
         else f"needs {columns['agreement_seeds_needed']:.0f} seeds"
     )

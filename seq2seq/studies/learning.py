@@ -35,11 +35,11 @@ def learning_section(
     texts = []
     if "aligned_at" in names:
         texts.append(
-            "Attention is aligned at the first validation with a lower AER than the diagonal, "
-            "which links the words in their order. Half BLEU is reached at the first validation "
-            "with half of the best validation BLEU of all runs. Both updates are as exact as the "
-            "distance between validations. AER is measured on the test set, and validation BLEU at "
-            "the best checkpoint."
+            "On the validation set, attention is aligned at the first validation with a lower AER "
+            "than the diagonal, which links the words in their order. Half BLEU is reached at the "
+            "first validation with half of the best validation BLEU of all runs. Both updates are "
+            "as exact as the distance between validations. The AERs in the table are measured on "
+            "the test set, and validation BLEU at the best checkpoint."
         )
         beside = known_measures(groups, ("aer", "valid_bleu"))
         section.tables = [

@@ -37,7 +37,7 @@ def test_a_group_with_another_bleu_and_other_attention_says_so(comparisons):
     low, high = none.result.interval
     difference = f"{none.result.effect:+.2f} ({low:+.2f} to {high:+.2f})"
     assert found["Different BLEU?"].text == f"yes: {difference}"
-    assert found["Different attention?"].text == "yes: 0.400, own seeds 0.100"
+    assert found["Different attention?"].text == "yes (p 0.020): 0.400, own seeds 0.100"
     assert found["Do its weights matter?"].text == "yes: 12.00 (9.00 to 15.00)"
     assert found["Valid for"].text == "seeds and sentences"
 
