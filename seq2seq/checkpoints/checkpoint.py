@@ -1,6 +1,8 @@
 """Checkpoints: self-contained files of tensors and plain types; reading, writing and averaging."""
 
 import contextlib
+import logging
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +25,8 @@ from seq2seq.files.atomic import DamagedFileError, load_archive, whole_file
 from seq2seq.files.paths import expand_home
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.version import __version__
+
+logger = logging.getLogger(__name__)
 
 FORMAT = 1
 
@@ -176,6 +180,9 @@ def load_checkpoints(paths: Sequence[str | Path]) -> list[Checkpoint]:
         raise ValueError("no checkpoint is given; give the path of one or more")
     # The optimizer's state takes twice the memory of the weights.
     checkpoints = [replace(load_checkpoint(path), training_state=None) for path in paths]
+    for origin, number in Counter(each.origin for each in checkpoints).items():
+        if number > 1:
+            logger.warning("%s counts %d times; give each checkpoint once", origin, number)
     states = [digest([each.state() for each in every.tokenizers]) for every in checkpoints]
     for path, state in zip(paths, states, strict=True):
         if state != states[0]:

@@ -254,6 +254,15 @@ def test_checkpoints_with_equal_tokenizers_are_loaded_together(make, load):
     assert len(load((shared, shared), (make(), make()))) == 2
 
 
+def test_a_checkpoint_that_is_given_twice_is_warned_of(checkpoint, tmp_path, caplog):
+    save_checkpoint(tmp_path / "best.pt", checkpoint)
+
+    load_checkpoints([tmp_path, tmp_path / "best.pt"])
+
+    expected = f"checkpoint={tmp_path}/best.pt counts 2 times; give each checkpoint once"
+    assert caplog.messages == [expected]
+
+
 @pytest.mark.parametrize(
     ("first", "second", "side"),
     [
