@@ -86,7 +86,7 @@ class Translation(NamedTuple):
         """Draw the attention of a hypothesis, by default the best; see `attention_figure`.
 
         Raises:
-            ValueError: The model has no attention heads.
+            ValueError: The model has no attention heads, or the hypothesis is of another sentence.
         """
         from torch import as_tensor
 

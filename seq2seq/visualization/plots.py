@@ -54,7 +54,7 @@ def attention_figure(
         target_tokens: A label for each row.
 
     Raises:
-        ValueError: There are no heads or no tokens.
+        ValueError: There are no heads or no tokens, or the labels are those of another sentence.
 
     Example:
         >>> import torch
@@ -69,9 +69,11 @@ def attention_figure(
             f"attention without weights has nothing to draw (heads: {num_heads}, target tokens: "
             f"{num_rows}, source tokens: {num_columns})"
         )
-    assert (num_rows, num_columns) == (len(target_tokens), len(source_tokens)), (
-        "one label for each row and column"
-    )
+    if (num_rows, num_columns) != (len(target_tokens), len(source_tokens)):
+        raise ValueError(
+            f"attention of {num_rows} target and {num_columns} source tokens needs a label for "
+            f"each, not {len(target_tokens)} and {len(source_tokens)}; give those of one sentence"
+        )
     families, boxes = choose_fonts([*source_tokens, *target_tokens])
     source, target = (
         [_shorten(token).translate(boxes) for token in tokens]

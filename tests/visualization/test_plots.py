@@ -148,6 +148,11 @@ def test_nothing_to_draw_is_an_error(shape, source, target):
         attention_figure(torch.zeros(shape), source, target)
 
 
+def test_labels_of_another_sentence_are_refused():
+    with pytest.raises(ValueError, match=r"^attention of 2 target and 3 source .* not 2 and 1; "):
+        attention_figure(torch.ones(1, 2, 3), ["a"], ["b", "c"])
+
+
 HEADS = [
     {"aer": 0.125, "entropy": 0.5, "end": 1.0},
     {"aer": 0.625, "entropy": 2.25, "end": 0.375},
