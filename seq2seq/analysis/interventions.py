@@ -239,6 +239,7 @@ class OnHead(Intervention):
         Intervention.__post_init__(self)
         if not self.argument.isdecimal() or int(self.argument) == 0:
             raise ValueError(f"intervention {str(self)!r}: it needs {self.needs}")
+        self.argument = str(int(self.argument))  # 02 is 2
 
     def is_head(self, weights: Tensor) -> Tensor:
         """Return which heads are meant, (N, 1, 1)."""

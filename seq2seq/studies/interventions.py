@@ -84,8 +84,9 @@ def measure_losses(
 
     Args:
         groups: The groups.
-        interventions: The changes. `other:LABEL` takes the weights of the run with the same number
-            of that group, and `other:seed` of the next run; a group's own label gives no row.
+        interventions: The changes; one that occurs twice is tested once. `other:LABEL` takes the
+            weights of the run with the same number of that group, and `other:seed` of the next run;
+            a group's own label gives no row.
         notes: A run that cannot be changed adds a line, and is left out.
 
     Returns:
@@ -93,6 +94,7 @@ def measure_losses(
         with the `COLUMNS`, as far as they are known.
     """
     rows: list[Row] = []
+    interventions = list({str(each): each for each in interventions}.values())
     for group in groups:
         tested: dict[str, list[tuple[Row, GroupComparison]]] = {name: [] for name in _LOSSES}
         for intervention, (label, runs) in (

@@ -17,12 +17,14 @@ from seq2seq.studies.study import find_differences, write_tables
 @pytest.fixture(scope="module")
 def findings(trained):
     """Return what two interventions find."""
-    interventions = [find_intervention("uniform"), find_intervention("drop_head:1")]
+    names = ("uniform", "drop_head:1", "uniform", "drop_head:01")  # two of them twice
+    interventions = list(map(find_intervention, names))
     return find_differences(read_runs([trained]), None, interventions)
 
 
 def test_each_group_and_intervention_has_a_row_with_intervals(findings):
     rows = {(row["group"], row["intervention"]): row for row in findings.losses}
+    assert len(rows) == len(findings.losses)
     assert {key: row["runs"] for key, row in rows.items()} == {
         ("none", "uniform"): 0,
         ("none", "drop_head:1"): 0,
