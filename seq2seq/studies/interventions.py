@@ -1,5 +1,6 @@
 """Losses of a study's models with other attention weights, tested over seeds and sentences."""
 
+import logging
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -31,6 +32,8 @@ from seq2seq.studies.comparison import ONE_SENTENCE, STAR
 from seq2seq.studies.runs import Group, StudyRun
 from seq2seq.studies.tables import INTERVAL_HINT
 from seq2seq.visualization.page import Cell, Column, Section, Table
+
+logger = logging.getLogger(__name__)
 
 ENDINGS = ("", "_low", "_high", "_p")
 
@@ -87,13 +90,15 @@ def measure_losses(
         interventions: The changes; one that occurs twice is tested once. `other:LABEL` takes the
             weights of the run with the same number of that group, and `other:seed` of the next run;
             a group's own label gives no row.
-        notes: A run that cannot be changed adds a line, and is left out.
+        notes: A run that cannot be changed adds a line, and is left out. There is a warning if an
+            intervention changes no run at all.
 
     Returns:
         A row for each group and intervention, and for each run if it changes one of several heads,
         with the `COLUMNS`, as far as they are known.
     """
     rows: list[Row] = []
+    reasons: dict[str, str] = {}
     interventions = list({str(each): each for each in interventions}.values())
     for group in groups:
         tested: dict[str, list[tuple[Row, GroupComparison]]] = {name: [] for name in _LOSSES}
@@ -106,7 +111,9 @@ def measure_losses(
                     chosen = _choose_run(intervention, groups, group, run)
                     found.append(_intervene(run, chosen))
                 except USER_ERRORS as error:
-                    notes.append(f"{run.name} is left out: {describe_error(error)}.")
+                    reason = f"{run.name} is left out: {describe_error(error)}"
+                    reasons.setdefault(str(intervention), reason)
+                    notes.append(f"{reason}.")
             row: Row = {"group": label, "intervention": str(intervention), "runs": len(found)}
             rows.append(row)
             for name in found[0] if found else ():
@@ -121,6 +128,9 @@ def measure_losses(
             for (row, _), compared in zip(of_rows, correct([c for _, c in of_rows]), strict=True):
                 _fill(row, name, compared)
                 row[name + "_p"] = compared.p_corrected
+    for name, reason in reasons.items():
+        if not any(row["runs"] for row in rows if row["intervention"] == name):
+            logger.warning("%s changes no run; for example, %s", name, reason)
     return rows
 
 

@@ -1,5 +1,6 @@
 import csv
 import math
+import re
 
 import numpy as np
 import pytest
@@ -40,6 +41,17 @@ def test_each_group_and_intervention_has_a_row_with_intervals(findings):
     assert (
         len([note for note in findings.notes if "drop_head:1: the model has no such head" in note])
         == 2
+    )
+
+
+def test_an_intervention_that_no_run_can_do_is_warned_of(groups, caplog):
+    measure_losses(groups, list(map(find_intervention, ("uniform", "drop_head:9"))), [])
+
+    [message] = [each for each in caplog.messages if "changes no run" in each]
+    assert re.fullmatch(
+        "drop_head:9 changes no run; for example, .* is left out: intervention drop_head:9: the "
+        r"model has no such head; number of heads: \d",
+        message,
     )
 
 
