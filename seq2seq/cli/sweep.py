@@ -103,6 +103,9 @@ class StudySummary(Callback):
         with errors_in_one_line():  # Hydra would turn an error into a warning
             list(map(find_intervention, self.interventions))  # before hours of training
             bins_at(self.length_bins)
+            if not isinstance(self.attributions, bool):
+                key = f"hydra.callbacks.study.attributions={self.attributions}"
+                raise ValueError(f"{key} must be true or false")
             if content["resume"] and "${now:" in str(content["hydra"]["sweep"]["dir"]):
                 resume = f"resume={content['resume']}".lower()
                 raise ValueError(

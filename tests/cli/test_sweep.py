@@ -181,6 +181,13 @@ def test_an_unknown_intervention_is_refused_before_the_first_run(tmp_path, capsy
     assert error.startswith("error: unknown intervention 'unifrom'; one of: ")
 
 
+def test_an_answer_that_is_neither_true_nor_false_is_refused_before_the_first_run(tmp_path, capsys):
+    error = refusal(capsys, sweep_config(tmp_path), attributions="maybe")
+
+    key = "hydra.callbacks.study.attributions=maybe"
+    assert error == f"error: {key} must be true or false\n"
+
+
 @pytest.mark.parametrize("bins", [[20, 10], 0, ["ten"]])
 def test_ranges_of_length_that_do_not_increase_are_refused_before_the_first_run(
     tmp_path, capsys, bins
@@ -190,8 +197,8 @@ def test_ranges_of_length_that_do_not_increase_are_refused_before_the_first_run(
     assert re.fullmatch(r"error: length_bins=\[.*\] must increase and be above 0; .*\n", error)
 
 
-def test_the_summary_tells_what_interventions_cost(tmp_path, capsys):
-    study = StudySummary("none", ["uniform"])
+def test_the_summary_tells_what_interventions_cost(tmp_path, capsys, caplog):
+    study = StudySummary("none", ["uniform", "other:nonsense"])
     study.on_multirun_end(sweep_config(write_study(tmp_path)))
 
     assert f"{tmp_path}/interventions.csv\n" in capsys.readouterr().err
@@ -199,6 +206,7 @@ def test_the_summary_tells_what_interventions_cost(tmp_path, capsys):
     assert rows[0].startswith("group,intervention,runs,bleu_lost,bleu_lost_low")
     # These runs have no checkpoints, so none is translated again.
     assert rows[1].startswith("dot,uniform,0,,")
+    assert sum("changes no run" in text for text in caplog.messages) == 2
 
 
 def test_the_summary_compares_attention_with_other_methods_if_it_is_asked_to(tmp_path, caplog):
