@@ -61,7 +61,8 @@ def report(config: ReportConfig) -> None:
     """
     interventions = list(map(find_intervention, config.interventions))
     bins_at(config.length_bins)  # raises before anything is translated
-    sweeps = [Path(each) for each in expand_patterns(config.sweeps, key="sweeps")]
+    found = expand_patterns(config.sweeps, key="sweeps", only_directories=True)
+    sweeps = list(map(Path, found))
     if config.output is None:
         if len(sweeps) > 1:
             raise ValueError("several directories were given; add output=DIRECTORY")

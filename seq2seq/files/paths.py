@@ -28,16 +28,16 @@ def expand_home(path: str | Path, *, key: str) -> Path:
         ) from error
 
 
-def expand_patterns(paths: Iterable[str], *, key: str) -> list[str]:
-    """Replace each pattern, such as `step-*.pt`, by the paths that it matches.
+def expand_patterns(paths: Iterable[str], *, key: str, only_directories: bool = False) -> list[str]:
+    """Replace each pattern, such as `step-*.pt`, by the paths or directories that it matches.
 
     A pattern without a match stays, so that the error about a missing file names it.
     """
     expanded = []
     for path in paths:
         whole = expand_home(path, key=key)
-        found = sorted(map(str, whole.parent.glob(whole.name))) if "*" in whole.name else []
-        expanded += found or [path]
+        found = sorted(whole.parent.glob(whole.name)) if "*" in whole.name else []
+        expanded += [str(each) for each in found if each.is_dir() or not only_directories] or [path]
     return expanded
 
 

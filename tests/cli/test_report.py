@@ -49,6 +49,15 @@ def test_several_sweeps_are_compared_in_a_new_place(run, tmp_path):
     assert not (tmp_path / "first" / "groups.csv").exists()
 
 
+def test_a_pattern_matches_directories_only(run, tmp_path):
+    write_study(tmp_path / "all" / "first")
+    (tmp_path / "all" / "README.md").write_text("x")
+
+    run(main, f"sweeps={tmp_path}/all/*", f"output={tmp_path / 'new'}")
+
+    assert len(read(tmp_path / "new" / "leaderboard.csv")) == 4
+
+
 def test_several_sweeps_need_a_place_for_the_files(refusal, tmp_path):
     line = refusal(main, f"sweeps=[{tmp_path}/a,{tmp_path}/b]")
 
