@@ -105,15 +105,18 @@ def measure_losses(
         for intervention, (label, runs) in (
             (each, row) for each in interventions for row in _rows(group, each)
         ):
-            found = []
+            found, failures = [], {}
             for run in runs:
                 try:
                     chosen = _choose_run(intervention, groups, group, run)
                     found.append(_intervene(run, chosen))
                 except USER_ERRORS as error:
-                    reason = f"{run.name} is left out: {describe_error(error)}"
-                    reasons.setdefault(str(intervention), reason)
-                    notes.append(f"{reason}.")
+                    failures[run.name] = describe_error(error)
+            if not found and len(set(failures.values())) == 1:  # all for the same reason
+                failures = {label: next(iter(failures.values()))}
+            for name, reason in failures.items():
+                notes.append(f"{name} is left out: {reason}.")
+                reasons.setdefault(str(intervention), notes[-1])
             row: Row = {"group": label, "intervention": str(intervention), "runs": len(found)}
             rows.append(row)
             for name in found[0] if found else ():
@@ -130,7 +133,7 @@ def measure_losses(
                 row[name + "_p"] = compared.p_corrected
     for name, reason in reasons.items():
         if not any(row["runs"] for row in rows if row["intervention"] == name):
-            logger.warning("%s changes no run; for example, %s", name, reason)
+            logger.warning("%s changes no run; for example, %s", name, reason.removesuffix("."))
     return rows
 
 

@@ -117,4 +117,4 @@ def test_each_table_and_figure_of_a_report_has_a_file(tmp_path, chosen, endings)
     of_tables, of_figures = ({*tmp_path.glob(f"*.{ending}")} for ending in endings.split())
     assert (len(of_tables), len(of_figures)) == (len(tables), len(charts))
     names = {path.stem for path in (*of_tables, *of_figures)}
-    assert {"groups", "validation-bleu", "bleu-by-source-length"} <= names
+    assert {"groups", "bleu-by-source-length"} <= names
