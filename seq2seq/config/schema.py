@@ -329,7 +329,7 @@ def _language_of_files(side: str, *, _parent_: DictConfig) -> str:
     values = [data[key] for key in ("train", "valid", "test") if data[key] is not None]
     try:
         return languages_of_files(*values)[side]
-    except ValueError:  # the check of the configuration reports the wrong value
+    except ValueError:  # the configuration check reports the value
         return side
 
 

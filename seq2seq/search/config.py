@@ -57,7 +57,7 @@ class DecodingConfig(Config, section="decoding", marks=(Mark.free,)):
     """Factor of the maximum number of tokens: max_length_ratio * source length +
     max_length_offset."""
     max_length_offset: Annotated[int, Range(1, MAX_LENGTH), Mark.named, Mark.scores] = 10
-    """Constant part of the maximum number of tokens, at least `min_length`; see
+    """Constant part, at least `min_length`, of the maximum number of tokens; see
     `max_length_ratio`."""
     no_repeat_ngram: Annotated[_NotNegative, Mark.named, Mark.scores] = 0
     """Length of token sequences that must not occur twice (Paulus et al. 2017); 0: no such rule."""

@@ -33,7 +33,7 @@ class _Progress(NamedTuple):
     tokens: Tensor  # (B, W) last token of each hypothesis
     cells: Tensor  # (B, W)
     log_probabilities: Tensor  # (B, W)
-    live: Tensor  # (B, W) bool; an ended hypothesis stays unchanged until all of its sentence end
+    live: Tensor  # (B, W) bool; an ended hypothesis waits for the others of its sentence
 
     def select(self, kept: Tensor) -> "_Progress":
         """Keep the given sentences."""

@@ -86,7 +86,7 @@ def training_loss(
         num_passes, batch = 2, repeat_rows(batch)
         forced_mask = None if forced_mask is None else forced_mask.repeat(2, 1)
     output = model(batch.source_ids, batch.source_mask, batch.previous_ids, forced_mask)
-    # Indices, because the gradient of a mask would be added element by element.
+    # Indices: the backward pass of a mask adds element by element.
     real = batch.target_places
     readouts = model.decoder.readout_dropout(output.readouts.flatten(0, 1).index_select(0, real))
     decoded = Decoded(model, batch, output, readouts)

@@ -363,7 +363,7 @@ class RunDirectory:
     def _clear(self) -> None:
         """Delete only the files of a run, the configuration last."""
         numbered = [path for name in (".best", "step") for path, _ in self._numbered(name)]
-        # A further validation set has a file of statistics and other files with the same name.
+        # The files of a further validation set are named like its statistics.
         sets = ["test", "valid", *(path.stem for path in self.path.glob("valid.*.npz"))]
         texts = [self.text(name, kind) for name in sets for kind in _OF_SETS]
         named = [self.best, self.last, self.average, self.log, self.tensorboard]

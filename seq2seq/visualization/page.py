@@ -199,7 +199,7 @@ class Section:
     has_sentences: bool = False
     """Whether the sentences of the report are shown here."""
     has_maps: bool = False
-    """Whether the maps over the time of training are shown here."""
+    """Whether the maps over training time are shown here."""
 
 
 class ShownTranslation(TypedDict):
