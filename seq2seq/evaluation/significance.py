@@ -111,7 +111,8 @@ def compare_groups(
         sides = [tuple(one + other for one, other in zip(*sides, strict=True))]
     effect = float(sum(scores.mean() for scores, _ in sides))
     variance, degrees = _variance(sides)
-    error = float(np.sqrt(variance))
+    # One sentence does not show how much sentences differ, so it proves nothing.
+    error = float(np.sqrt(variance)) if group.shape[1] > 1 else np.inf
     # With an error of 0, an effect of 0 is no difference, and any other effect is certain.
     ratio = 0.0 if abs(effect) < 1e-9 else abs(effect) / max(error, 1e-9)
     p_value = 2 * float(stdtr(degrees, -ratio))

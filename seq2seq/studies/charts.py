@@ -58,9 +58,9 @@ class LengthScore(NamedTuple):
     sentences: int
     bleu: float
     bleu_deviation: float | None
-    bleu_low: float | None
-    """Lower end of the 95% interval; None for a single sentence."""
-    bleu_high: float | None
+    bleu_low: float
+    """Lower end of the 95% interval; infinite for a single sentence."""
+    bleu_high: float
     interval_covers: str
 
 
@@ -200,8 +200,7 @@ def attention_section(groups: Sequence[Group], agreement: Divergences | None = N
 def _wrong_minus_right(group: Group) -> Cell:
     """Return the AER of wrong words minus the AER of right words, with its interval."""
     names = "aer_wrong", "aer_right"
-    is_known = all(name in run.measures for run in group.runs for name in names)
-    if not is_known or group.num_sentences == 1:
+    if any(name not in run.measures for run in group.runs for name in names):
         return Cell("-")
     score = measures.MEASURES["aer"].score
     found = compare_groups(*map(group.statistics, names), score=score, paired=True)
@@ -303,8 +302,7 @@ def bleu_by_length(
         compared = compare_groups(statistics, np.zeros_like(statistics), paired=True)
         number = statistics.shape[1]
         _, deviation = Spread.of(corpus_bleu(statistics.sum(axis=1)).tolist())
-        interval = compared.interval if number > 1 else (None, None)
-        values = each.label, number, compared.effect, deviation, *interval, compared.covers
+        values = each.label, number, compared.effect, deviation, *compared.interval, compared.covers
         scores.append(LengthScore(group.label, *values))
     return scores
 
@@ -340,8 +338,8 @@ def _by_length(groups: Sequence[Group], scores: Sequence[LengthScore]) -> tuple[
     labels = [group.label for group in groups]
     values: dict[int, list[tuple[Spread, Cell]]] = {}
     for each in scores:
-        interval = f" ({each.bleu_low:.2f} to {each.bleu_high:.2f})" if each.sentences > 1 else ""
-        cell = Cell(f"{each.bleu:.2f}{interval}", each.bleu)
+        interval = f"({each.bleu_low:.2f} to {each.bleu_high:.2f})"
+        cell = Cell(f"{each.bleu:.2f} {interval}", each.bleu)
         found = Spread(each.bleu, each.bleu_deviation), cell
         values.setdefault(labels.index(each.group), []).append(found)
     return _by_bin(("BLEU by source length", "Source words", "BLEU"), groups, counts, values)

@@ -12,7 +12,6 @@ from seq2seq.evaluation.significance import (
 from seq2seq.studies.runs import Group
 
 STAR = f"* one run on a side: {SENTENCES_ONLY}"
-ONE_SENTENCE = "the test set has one sentence, and a test needs two"
 
 
 @dataclass(kw_only=True, slots=True)
@@ -69,8 +68,6 @@ def compare_with_baseline(
         for i in members:
             if not fitting:
                 comparisons[i].reason = "the baseline has another test set"
-            elif groups[i] is not fitting[0] and groups[i].num_sentences == 1:
-                comparisons[i].reason = ONE_SENTENCE
             elif groups[i] is not fitting[0]:
                 sides = [group.statistics("bleu") for group in (groups[i], fitting[0])]
                 comparisons[i].baseline = fitting[0]

@@ -28,7 +28,7 @@ from seq2seq.evaluation.significance import (
     p_text,
 )
 from seq2seq.files.links import read_links
-from seq2seq.studies.comparison import ONE_SENTENCE, STAR
+from seq2seq.studies.comparison import STAR
 from seq2seq.studies.runs import Group, StudyRun
 from seq2seq.studies.tables import INTERVAL_HINT
 from seq2seq.visualization.page import Cell, Column, Section, Table
@@ -61,7 +61,7 @@ _LOSSES = {
         ".2f",
         "factor of the perplexity of the references",
         ratio,
-        lambda nats: float(np.exp(min(nats, 700))),
+        lambda nats: math.exp(nats) if nats < 700 else math.inf,
     ),
     "changed_words": _Loss(
         "Changed words", ".3f", "share of words, of both translations, that differ", ratio
@@ -205,8 +205,6 @@ def _intervene(run: StudyRun, intervention: Intervention) -> dict[str, tuple[Arr
     their scores."""
     directory = run.directory
     sources, translations, references = directory.read_texts("test", ("src", "hyp", "ref"))
-    if len(references) == 1:
-        raise ValueError(ONE_SENTENCE)
     gold = directory.text("test", "gold")
     found = intervene(
         directory.path,

@@ -164,11 +164,6 @@ class Group:
         """Return the run with the best validation score."""
         return max(self.runs, key=_valid_bleu)
 
-    @property
-    def num_sentences(self) -> int:
-        """Return the number of sentences of the test set; there is no test of one."""
-        return len(self.runs[0].references)
-
     def statistics(self, measure: str) -> Array:
         """Return the statistics (R, S, K) of a measure that each of R runs has."""
         return np.stack([run.statistics[measure][:, 0] for run in self.runs])

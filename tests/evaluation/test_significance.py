@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import stdtrit
 
+from seq2seq.evaluation.measures import ratio
 from seq2seq.evaluation.metrics import corpus_bleu
 from seq2seq.evaluation.significance import (
     GroupComparison,
@@ -234,6 +235,21 @@ def test_groups_of_any_number_of_runs_are_compared(runs):
     assert 0 < found.interval[0] < found.effect < found.interval[1]
     assert found.p_value < 0.05
     assert found.covers.startswith("seeds" if min(runs) > 1 else "these sentences only")
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+@pytest.mark.parametrize("score", [corpus_bleu, ratio])
+@pytest.mark.parametrize("paired", [False, True])
+def test_a_single_sentence_shows_no_difference(runs, score, paired):
+    size = 2 if score is ratio else 10
+    group, baseline = np.full((runs, 1, size), 4.0), np.full((runs, 1, size), 4.0)
+    group[..., 0] = 1.0
+
+    found = compare_groups(group, baseline, score=score, paired=paired)
+
+    assert found.effect != 0
+    assert (found.p_value, found.interval) == (1.0, (-np.inf, np.inf))
+    assert correct([found])[0].interval == (-np.inf, np.inf)
 
 
 def test_groups_of_other_test_sets_are_refused():

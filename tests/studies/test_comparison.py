@@ -1,7 +1,7 @@
 import pytest
 from tiny_study import REFERENCES, write_run, write_study
 
-from seq2seq.studies.comparison import ONE_SENTENCE, compare_with_baseline
+from seq2seq.studies.comparison import compare_with_baseline
 from seq2seq.studies.runs import group_runs, read_runs
 
 BAD = ["A runs ."] * len(REFERENCES)
@@ -80,16 +80,6 @@ def test_runs_with_different_test_sets_or_signatures_are_not_compared(tmp_path):
 
     assert found["dot"].reason == "its runs have different test sets"
     assert found["uniform"].reason == "a run has no test.npz, test.hyp or test.ref"
-
-
-def test_a_single_sentence_is_not_tested(tmp_path):
-    for name, lines in (("dot", REFERENCES[:1]), ("none", BAD[:1])):
-        path = tmp_path / name
-        write_run(path, f"attention={name}", references=REFERENCES[:1], translations=lines)
-
-    found = compare(tmp_path, "dot")["none"]
-
-    assert (found.result, found.reason) == (None, ONE_SENTENCE)
 
 
 @pytest.mark.parametrize(
