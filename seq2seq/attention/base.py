@@ -64,6 +64,11 @@ class Memory(NamedTuple):
         """Return the memory of the given sentences, in the given order."""
         return Memory(*(part.index_select(0, sentences) for part in self))
 
+    def average(self, weights: Tensor) -> Tensor:
+        """Return the averages (B, T, C) of the values with weights (B, T, S)."""
+        # The weights may have a higher precision than the values.
+        return weights.to(self.values.dtype) @ self.values
+
 
 class Attention(nn.Module, ABC):
     """Scores the source positions against a query and averages their values.
@@ -170,9 +175,7 @@ class Attention(nn.Module, ABC):
 
     def average(self, weights: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         """Return the context (B, T, C) of weights (B, T, S), and the weights as one head."""
-        # The scores may have a higher precision than the values.
-        context = self.dropout(weights).to(memory.values.dtype) @ memory.values
-        return context, weights.unsqueeze(1)
+        return memory.average(self.dropout(weights)), weights.unsqueeze(1)
 
     @abstractmethod
     def score(self, query: Tensor, keys: Tensor) -> Tensor:

@@ -13,7 +13,9 @@ from torch import Tensor, nn
 
 from seq2seq.attention.base import Attention, AttentionState, Memory
 from seq2seq.attention.multihead import Past
+from seq2seq.kernels.averages import StepAverages
 from seq2seq.kernels.dropout import Dropout
+from seq2seq.kernels.products import kernels_are_fast
 from seq2seq.model.config import DecoderConfig, DecoderForm
 from seq2seq.model.encoder import CausalSelfAttentionLayer, NoSelfAttention
 from seq2seq.model.gru import GRUCell
@@ -216,6 +218,7 @@ class Recurrence(nn.Module, ABC):
             readout: The decoder's readout.
         """
         outputs: list[RecurrenceStep] = []
+        memory = _for_loop(memory, num_steps=embedded.shape[1])
         projected = self.project(embedded)  # (B, T, 3H)
         for projected_step in projected.unbind(1):
             outputs.append(self(projected_step, state, memory))
@@ -333,6 +336,7 @@ class InputFeedingRecurrence(LuongRecurrence):
     ) -> DecoderOutput:
         """Read a known target with the readouts in the loop, since each step reads the last."""
         outputs: list[DecoderOutput] = []
+        memory = _for_loop(memory, num_steps=embedded.shape[1])
         steps = zip(embedded.unbind(1), self.project(embedded).unbind(1), strict=True)
         for embedded_step, projected_step in steps:
             output = self(projected_step, state, memory)
@@ -345,6 +349,24 @@ class InputFeedingRecurrence(LuongRecurrence):
     def feedback(self, readout: Tensor) -> Tensor:
         """Return the part of a readout (R, F) that the next step reads: all of it."""
         return readout
+
+
+class _LoopMemory(Memory):
+    """A memory that a loop reads once in each step; see `StepAverages`."""
+
+    averages: StepAverages
+
+    def average(self, weights: Tensor) -> Tensor:
+        return self.averages(weights.to(self.values.dtype))
+
+
+def _for_loop(memory: Memory, *, num_steps: int) -> Memory:
+    """Return the memory for a loop of `Attention.step` over a known target."""
+    if not (kernels_are_fast() and torch.is_grad_enabled() and memory.values.requires_grad):
+        return memory
+    in_loop = _LoopMemory(*memory)
+    in_loop.averages = StepAverages(memory.values, num_steps=num_steps)
+    return in_loop
 
 
 def build_recurrence(config: DecoderConfig, *, attention: Attention) -> Recurrence:

@@ -1,0 +1,36 @@
+import torch
+from tiny_graphs import Calls, gradients, random
+from torch.testing import assert_close
+
+from seq2seq.kernels.averages import StepAverages
+
+
+def test_averages_in_a_loop_have_the_gradients_of_products():
+    values = random(2, 4, 3, seed=0)  # (B, S, C)
+    rows = [random(2, 1, 4, seed=seed) for seed in range(1, 4)]  # (B, 1, S) of T=3 steps
+    several = random(2, 2, 4, seed=5)  # two queries at once
+
+    average = StepAverages(values, num_steps=3)
+    found = [average(rows[0]), average(several), average(rows[1] + average(rows[2]).sum())]
+    after_all = average(rows[0])
+
+    last = rows[1] + (rows[2] @ values).sum()
+    expected = [rows[0] @ values, several @ values, last @ values]
+    assert_close([*found, after_all], [*expected, expected[0]])
+    # A graph can have several backward passes, each from any of the steps.
+    for step in (0, 2):
+        [part] = torch.autograd.grad(found[step].sum(), values, retain_graph=True)
+        assert_close(part, torch.autograd.grad(expected[step].sum(), values, retain_graph=True)[0])
+    variables = [values, *rows, several]
+    assert_close(gradients(found, variables), gradients(expected, variables))
+
+
+def test_one_product_computes_the_gradient_of_the_values():
+    values, weights = random(2, 4, 3, seed=0), [random(2, 1, 4, seed=seed) for seed in range(9)]
+    average = StepAverages(values, num_steps=9)
+    total = torch.stack([average(each) for each in weights]).sum()
+
+    with Calls() as calls:
+        total.backward()
+
+    assert calls.products(2, 4, 3) == 1
