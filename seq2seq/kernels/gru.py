@@ -12,6 +12,7 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional
 
 from seq2seq.kernels.products import kernels_are_fast, product_with
+from seq2seq.kernels.tanh import tanh_
 
 
 def unroll_gru(
@@ -78,7 +79,7 @@ def gru_step(projected: Tensor, hidden_projection: Tensor, hidden: Tensor) -> Te
     x_gates, x_new = torch.split(projected.to(hidden.dtype), parts, dim=-1)
     h_gates, h_new = torch.split(hidden_projection.to(hidden.dtype), parts, dim=-1)
     reset, update = torch.sigmoid(x_gates + h_gates).chunk(2, dim=-1)
-    new = torch.tanh(torch.addcmul(x_new, reset, h_new))
+    new = tanh_(torch.addcmul(x_new, reset, h_new))
     return torch.lerp(new, hidden, update)
 
 
@@ -117,7 +118,7 @@ def run_gru(
         reset, update, u = all_gates.chunk(3, dim=1)
         if padding is not None:
             update.masked_fill_(padding[step].unsqueeze(1), 1.0)  # padding keeps the state
-        new = torch.addcmul(x[:, 2 * size :], reset, u, out=candidates[step]).tanh_()
+        new = tanh_(torch.addcmul(x[:, 2 * size :], reset, u, out=candidates[step]))
         hidden = torch.lerp(new, hidden, update, out=states[step])
     return GRURun(states, gates, candidates)
 

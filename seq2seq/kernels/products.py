@@ -14,7 +14,8 @@ logger = logging.getLogger(__name__)
 
 
 class Kernels(Enum):
-    """The implementation of GRU sequences, contexts in a loop, dropout and the vocabulary loss."""
+    """The implementation of GRU sequences, contexts in a loop, tanh, dropout and the vocabulary
+    loss."""
 
     fast = "fast"
     """This package's kernels."""

@@ -16,6 +16,7 @@ from seq2seq.attention.multihead import Past
 from seq2seq.kernels.averages import StepAverages
 from seq2seq.kernels.dropout import Dropout
 from seq2seq.kernels.products import kernels_are_fast
+from seq2seq.kernels.tanh import tanh_
 from seq2seq.model.config import DecoderConfig, DecoderForm
 from seq2seq.model.encoder import CausalSelfAttentionLayer, NoSelfAttention
 from seq2seq.model.gru import GRUCell
@@ -139,8 +140,7 @@ class Readout(nn.Module):
     ) -> Tensor:
         joined = torch.cat((self.hidden_dropout(hidden, factors), context, embedded), dim=-1)
         projected = self.projection(joined).to(hidden.dtype)
-        readout: Tensor = self.norm(projected).tanh_()
-        return readout
+        return tanh_(self.norm(projected))
 
 
 class RecurrenceStep(NamedTuple):

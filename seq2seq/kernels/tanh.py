@@ -1,0 +1,19 @@
+"""tanh that is cheap on a CPU."""
+
+from torch import Tensor
+
+from seq2seq.kernels.products import kernels_are_fast
+
+
+def tanh_(inputs: Tensor) -> Tensor:
+    """Return tanh of the inputs, and overwrite them; without gradients the result replaces them.
+
+    On a CPU torch's tanh takes ten times as long as its sigmoid, so this is 2 sigmoid(2 x) - 1. Its
+    absolute error is that of a sum of numbers up to 2.
+    """
+    if inputs.device.type != "cpu" or not kernels_are_fast():
+        return inputs.tanh_()
+    sigmoid = inputs.mul_(2).sigmoid_()
+    # A backward pass reads the sigmoid.
+    doubled = sigmoid.mul(2) if sigmoid.requires_grad else sigmoid.mul_(2)
+    return doubled.sub_(1)
