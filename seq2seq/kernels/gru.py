@@ -1,4 +1,4 @@
-"""A GRU over a known sequence, with its backward pass written out."""
+"""A step of a GRU, and a GRU over a known sequence, with their backward passes written out."""
 
 # B batch, T length, H hidden
 
@@ -41,7 +41,7 @@ def unroll_gru(
         return _plain_unroll(projected, hidden, weight, bias, padding=padding, reverse=reverse)
     # As in `gru_step`, only products may use low precision.
     arguments = (projected.to(hidden.dtype), hidden, weight.to(projected.dtype), bias)
-    if torch.is_grad_enabled() and any(each.requires_grad for each in arguments):
+    if _needs_gradient(*arguments):
         states: Tensor = _Unroll.apply(*arguments, padding, reverse)  # type: ignore[no-untyped-call]
         return states
     project = _hidden_projection(*arguments[1:], num_uses=len(projected))
@@ -74,10 +74,15 @@ def gru_step(projected: Tensor, hidden_projection: Tensor, hidden: Tensor) -> Te
         hidden_projection: U h + b, (R, 3H).
         hidden: State h, (R, H).
     """
-    parts = [2 * hidden.shape[-1], hidden.shape[-1]]
     # Products may use low precision; the state, which accumulates over the steps, does not.
-    x_gates, x_new = torch.split(projected.to(hidden.dtype), parts, dim=-1)
-    h_gates, h_new = torch.split(hidden_projection.to(hidden.dtype), parts, dim=-1)
+    x, u = projected.to(hidden.dtype), hidden_projection.to(hidden.dtype)
+    is_fast = kernels_are_fast() and hidden.device.type == "cpu"
+    if is_fast and _needs_gradient(x, u, hidden):
+        following: Tensor = _Step.apply(x, u, hidden)  # type: ignore[no-untyped-call]
+        return following
+    parts = [2 * hidden.shape[-1], hidden.shape[-1]]
+    x_gates, x_new = torch.split(x, parts, dim=-1)
+    h_gates, h_new = torch.split(u, parts, dim=-1)
     reset, update = torch.sigmoid(x_gates + h_gates).chunk(2, dim=-1)
     new = tanh_(torch.addcmul(x_new, reset, h_new))
     return torch.lerp(new, hidden, update)
@@ -108,19 +113,78 @@ def run_gru(
         padding: As in `unroll_gru`.
         reverse: As in `unroll_gru`.
     """
-    length, size = len(projected), hidden.shape[1]
-    states = projected.new_empty(length, *hidden.shape)
-    gates, candidates = torch.empty_like(projected), torch.empty_like(states)
-    for step in _order(length, reverse=reverse):
-        x, all_gates = projected[step], gates[step]  # (B, 3H)
-        project(hidden, all_gates)
-        all_gates[:, : 2 * size].add_(x[:, : 2 * size]).sigmoid_()
-        reset, update, u = all_gates.chunk(3, dim=1)
-        if padding is not None:
-            update.masked_fill_(padding[step].unsqueeze(1), 1.0)  # padding keeps the state
-        new = tanh_(torch.addcmul(x[:, 2 * size :], reset, u, out=candidates[step]))
-        hidden = torch.lerp(new, hidden, update, out=states[step])
-    return GRURun(states, gates, candidates)
+    states = projected.new_empty(len(projected), *hidden.shape)
+    run = GRURun(states, torch.empty_like(projected), torch.empty_like(states))
+    for step in _order(len(projected), reverse=reverse):
+        project(hidden, run.gates[step])
+        step_padding = None if padding is None else padding[step]
+        buffers = GRURun(*(each[step] for each in run))
+        hidden = _advance(projected[step], hidden, buffers, padding=step_padding)
+    return run
+
+
+def _advance(x: Tensor, hidden: Tensor, run: GRURun, *, padding: Tensor | None = None) -> Tensor:
+    """Compute a step into its part of a run, in which `gates` holds U h + b; return the state."""
+    size = hidden.shape[1]
+    run.gates[:, : 2 * size].add_(x[:, : 2 * size]).sigmoid_()
+    reset, update, u = run.gates.chunk(3, dim=1)
+    if padding is not None:
+        update.masked_fill_(padding.unsqueeze(1), 1.0)  # padding keeps the state
+    new = tanh_(torch.addcmul(x[:, 2 * size :], reset, u, out=run.candidates))
+    return torch.lerp(new, hidden, update, out=run.states)
+
+
+def _step_gradients(
+    grad: Tensor,
+    hidden: Tensor,
+    gates: Tensor,
+    new: Tensor,
+    *,
+    input_grad: Tensor,
+    hidden_grad: Tensor,
+) -> Tensor:
+    """Write the gradients of a step's projected input and of U h + b; return the rest of h's.
+
+    The rest is the part of the gradient of h that does not pass through U h + b.
+
+    Let g be the gradient of h' and u = U_n h + b. All products are elementwise:
+    dn = g (1 - z) (1 - n^2), dr = dn u r (1 - r), dz = g (h - n) z (1 - z).
+    The gradients are (dr, dz, dn) for the projected input, (dr, dz, dn r) for U h + b, and the rest
+    is g z. Padding has z = 1, so that only g passes.
+    """
+    size = hidden.shape[1]
+    reset, update, u = gates.chunk(3, dim=1)
+    d_reset, d_update, d_new = input_grad.chunk(3, dim=1)
+    kept = grad * update
+    torch.sub(grad, kept, out=d_new)
+    d_new.addcmul_(d_new * new, new, value=-1.0)
+    torch.mul(d_new, u, out=d_reset)
+    torch.mul(grad, hidden - new, out=d_update)
+    rz, d_rz = gates[:, : 2 * size], input_grad[:, : 2 * size]
+    d_rz.mul_(rz).addcmul_(d_rz, rz, value=-1.0)
+    hidden_grad[:, : 2 * size] = d_rz
+    torch.mul(d_new, reset, out=hidden_grad[:, 2 * size :])
+    return kept
+
+
+class _Step(Function):
+    """`gru_step` with a backward pass in few operations."""
+
+    @staticmethod
+    def forward(
+        ctx: FunctionCtx, projected: Tensor, hidden_projection: Tensor, hidden: Tensor
+    ) -> Tensor:
+        gates, candidates = hidden_projection.clone(), torch.empty_like(hidden)
+        ctx.save_for_backward(hidden, gates, candidates)
+        return _advance(projected, hidden, GRURun(torch.empty_like(hidden), gates, candidates))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor, ...]:
+        hidden, gates, new = ctx.saved_tensors  # type: ignore[attr-defined]
+        grads = torch.empty_like(gates), torch.empty_like(gates)
+        kept = _step_gradients(grad, hidden, gates, new, input_grad=grads[0], hidden_grad=grads[1])
+        return *grads, kept
 
 
 def _hidden_projection(
@@ -134,11 +198,8 @@ def _hidden_projection(
 class _Unroll(Function):
     """`unroll_gru` with a backward pass over the whole sequence.
 
-    Let g be the gradient of h' and u = U_n h + b. All products below are elementwise:
-    dn = g (1 - z) (1 - n^2), dr = dn u r (1 - r), dz = g (h - n) z (1 - z).
-    The gradients are (dr, dz, dn) for the projected input, d = (dr, dz, dn r) for U h + b, and
-    g z + d U for the previous state. The gradient of U is the sum of d^T h over all steps,
-    computed as one product after the loop. Padding has z = 1, so that only g passes.
+    Let d be the gradient of U h + b. The gradient of the previous state is g z + d U. That of U is
+    the sum of d^T h over all steps, computed as one product after the loop.
     """
 
     @staticmethod
@@ -162,27 +223,21 @@ class _Unroll(Function):
     def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor | None, ...]:
         first, weight, states, gates, candidates = ctx.saved_tensors  # type: ignore[attr-defined]
         reverse: bool = ctx.reverse  # type: ignore[attr-defined]
-        length, num_rows, size = states.shape
         input_grads = torch.empty_like(gates)
         hidden_grads = torch.empty_like(gates, dtype=weight.dtype)  # only products read it
-        project = product_with(weight.t(), num_rows=num_rows, num_uses=length)
+        project = product_with(weight.t(), num_rows=len(first), num_uses=len(states))
         previous = _previous(states, first, reverse=reverse)
         carried = torch.zeros_like(first)
-        for step in _order(length, reverse=not reverse):
-            reset, update, u = gates[step].chunk(3, dim=1)
-            new = candidates[step]
-            d_reset, d_update, d_new = input_grads[step].chunk(3, dim=1)
-            total = carried + grad[step]
-            carried = total * update
-            torch.sub(total, carried, out=d_new)
-            d_new.addcmul_(d_new * new, new, value=-1.0)
-            torch.mul(d_new, u, out=d_reset)
-            torch.mul(total, previous[step] - new, out=d_update)
-            rz, d_rz = gates[step, :, : 2 * size], input_grads[step, :, : 2 * size]
-            d_rz.mul_(rz).addcmul_(d_rz, rz, value=-1.0)
-            hidden_grads[step, :, : 2 * size] = d_rz
-            torch.mul(d_new, reset, out=hidden_grads[step, :, 2 * size :])
-            carried += project(hidden_grads[step])
+        for step in _order(len(states), reverse=not reverse):
+            kept = _step_gradients(
+                carried + grad[step],
+                previous[step],
+                gates[step],
+                candidates[step],
+                input_grad=input_grads[step],
+                hidden_grad=hidden_grads[step],
+            )
+            carried = kept + project(hidden_grads[step])
         all_grads = hidden_grads.flatten(0, 1)
         weight_grad = all_grads.t() @ previous.flatten(0, 1).to(weight.dtype)
         return input_grads, carried, weight_grad, all_grads.sum(0), None, None
@@ -193,6 +248,10 @@ def _previous(states: Tensor, first: Tensor, *, reverse: bool) -> Tensor:
     if reverse:
         return torch.cat((states, first.unsqueeze(0)))[1:]
     return torch.cat((first.unsqueeze(0), states))[:-1]
+
+
+def _needs_gradient(*tensors: Tensor) -> bool:
+    return torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
 
 
 def _order(length: int, *, reverse: bool) -> range:

@@ -6,10 +6,11 @@ from seq2seq.kernels.products import kernels_are_fast
 
 
 def tanh_(inputs: Tensor) -> Tensor:
-    """Return tanh of the inputs, and overwrite them; without gradients the result replaces them.
+    """Return tanh of the inputs, which it overwrites; without gradients in place.
 
-    On a CPU torch's tanh takes ten times as long as its sigmoid, so this is 2 sigmoid(2 x) - 1. Its
-    absolute error is that of a sum of numbers up to 2.
+    On a CPU torch's tanh takes about ten times as long as its sigmoid, so this computes
+    2 sigmoid(2 x) - 1. The absolute error is below 2e-7 in fp32; results near 0 lose relative
+    precision.
     """
     if inputs.device.type != "cpu" or not kernels_are_fast():
         return inputs.tanh_()

@@ -354,15 +354,18 @@ class InputFeedingRecurrence(LuongRecurrence):
 class _LoopMemory(Memory):
     """A memory that a loop reads once in each step; see `StepAverages`."""
 
-    averages: StepAverages
+    averages: StepAverages | None = None  # a copy, as of `_replace`, has none
 
     def average(self, weights: Tensor) -> Tensor:
+        if self.averages is None:
+            return super().average(weights)
         return self.averages(weights.to(self.values.dtype))
 
 
 def _for_loop(memory: Memory, *, num_steps: int) -> Memory:
     """Return the memory for a loop of `Attention.step` over a known target."""
-    if not (kernels_are_fast() and torch.is_grad_enabled() and memory.values.requires_grad):
+    needs_gradient = torch.is_grad_enabled() and memory.values.requires_grad
+    if not (needs_gradient and kernels_are_fast() and memory.values.device.type == "cpu"):
         return memory
     in_loop = _LoopMemory(*memory)
     in_loop.averages = StepAverages(memory.values, num_steps=num_steps)

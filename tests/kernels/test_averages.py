@@ -22,7 +22,8 @@ def test_averages_in_a_loop_have_the_gradients_of_products():
         [part] = torch.autograd.grad(found[step].sum(), values, retain_graph=True)
         assert_close(part, torch.autograd.grad(expected[step].sum(), values, retain_graph=True)[0])
     variables = [values, *rows, several]
-    assert_close(gradients(found, variables), gradients(expected, variables))
+    all_found, all_expected = [*found, after_all], [*expected, expected[0]]
+    assert_close(gradients(all_found, variables), gradients(all_expected, variables))
 
 
 def test_one_product_computes_the_gradient_of_the_values():

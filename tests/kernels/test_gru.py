@@ -3,7 +3,7 @@ import torch
 from tiny_graphs import Calls, gradients, mark, node_counts, random, without_collector
 from torch.testing import assert_close
 
-from seq2seq.kernels.gru import unroll_gru
+from seq2seq.kernels.gru import gru_step, unroll_gru
 from seq2seq.kernels.products import Kernels, use_kernels
 from seq2seq.model.gru import GRUCell
 
@@ -51,6 +51,15 @@ def test_unroll_is_a_loop_of_cells(dtype, reverse, padding, kernels):
     assert node_counts(states)["_UnrollBackward"] == (kernels is Kernels.fast)
     assert_close(states, expected, **close)
     assert_close(gradients([states], inputs), gradients([expected], inputs), **close)
+
+
+@pytest.mark.parametrize("kernels", Kernels)
+def test_step_has_the_gradients_of_finite_differences(kernels):
+    use_kernels(kernels)
+    inputs = random(4, 6, seed=0), random(4, 6, seed=1), random(4, 2, seed=2)
+
+    assert ("_StepBackward" in node_counts(gru_step(*inputs))) == (kernels is Kernels.fast)
+    assert torch.autograd.gradcheck(gru_step, inputs)
 
 
 def test_unroll_without_gradients_is_the_same():

@@ -1,6 +1,7 @@
 import pytest
 import torch
 from tiny_attention import VARIANTS, attention_config
+from tiny_graphs import Calls
 from tiny_models import (
     TARGET_VOCABULARY_SIZE,
     assert_gradients_close,
@@ -8,6 +9,7 @@ from tiny_models import (
     every_type,
     every_type_and_form,
     gradients_of,
+    summed_loss,
     tiny_batch,
     tiny_model,
     unroll,
@@ -45,6 +47,31 @@ def test_forward_equals_unrolled_steps_with_each_part_alone(form, part):
     options = {"num_layers": 2, part: WHOLE[part]}
 
     assert_forward_equals_steps(tiny_model(attention_config("dot"), form, **options), tiny_batch())
+
+
+@every_form
+def test_the_values_get_their_gradient_from_one_product(form):
+    model, batch = tiny_model(attention_config("additive"), form), tiny_batch()
+    loss = summed_loss(model, batch)
+
+    with Calls() as calls:
+        loss.backward()
+
+    assert calls.products(3, 5, model.attention.context_size) == 1
+
+
+def test_a_type_may_replace_a_part_of_the_memory_in_its_step():
+    model, batch = tiny_model(attention_config("additive")), tiny_batch()
+    expected = gradients_of(summed_loss(model, batch), model)
+    step = model.attention.step
+
+    def replacing(query, memory, state):
+        return step(query, memory._replace(source_mask=memory.source_mask.clone()), state)
+
+    model.attention.step = replacing
+    found = gradients_of(summed_loss(model, batch), model)
+
+    assert_gradients_close(found, expected, tolerance=1e-6)
 
 
 @some_types
