@@ -147,7 +147,7 @@ class JoeyNMT:
             (self._work / f"{self._options.test}.{language}").read_text(encoding="utf-8")
             for language in (self._options.source, self._options.target)
         )
-        config = self._configure(model="model", epochs=1, updates=1, validation=1)
+        config = self._configure(model="model", epochs=1, updates=1, validation=WITHOUT_END)
         seconds, outputs = [], []
         for text in (sources[: sources.index("\n") + 1], sources):
             started = time.perf_counter()
