@@ -196,6 +196,8 @@ class Translator:
         names = ("lines", "prefixes")
         pairs = free if prefixes is None else parallel(lines, prefixes, names=names)
         decoding = decoding or self.decoding
+        if not isinstance(decoding, DecodingConfig):
+            raise TypeError(f"decoding={decoding!r} must be a configuration, such as BeamConfig()")
         banned = banned_phrases
         if not isinstance(banned, BannedPhrases):
             banned = BannedPhrases(banned, self.tokenizers.target)

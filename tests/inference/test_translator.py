@@ -205,6 +205,11 @@ def test_a_single_text_is_not_taken_for_lines_of_one_letter(translator):
         next(translator.translate("ja"))
 
 
+def test_the_name_of_a_search_is_not_taken_for_its_configuration(translator):
+    with pytest.raises(TypeError, match=r"decoding='beam' must be a configuration, such as Beam"):
+        translator(["ja"], "beam")
+
+
 @pytest.mark.parametrize("batch_size", [0, -1])
 def test_an_impossible_batch_size_is_refused(translator, batch_size):
     with pytest.raises(ValueError, match=f"batch_size={batch_size} must be at least 1"):
