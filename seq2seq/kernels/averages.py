@@ -13,7 +13,7 @@ class StepAverages:
 
     Autograd would compute a gradient of the size of all values in each step, and add them up. Here
     a step passes the gradient of its average to a row of `_Rows`, whose backward pass multiplies
-    the weights of all steps by all rows at once.
+    the weights of all steps by the gradients of all rows at once.
 
     Args:
         values: Values, (B, S, C).
@@ -37,7 +37,7 @@ class StepAverages:
 
 
 class _Average(Function):
-    """weights @ values; the gradient of the average is that of the row (B, C) too."""
+    """weights @ values; the row (B, C) gets the same gradient as the average (B, 1, C)."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, weights: Tensor, values: Tensor, row: Tensor) -> Tensor:

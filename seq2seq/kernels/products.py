@@ -14,8 +14,7 @@ logger = logging.getLogger(__name__)
 
 
 class Kernels(Enum):
-    """The implementation of GRU sequences, contexts in a loop, tanh, dropout and the vocabulary
-    loss."""
+    """The implementation of GRUs, contexts in a loop, tanh, dropout and the vocabulary loss."""
 
     fast = "fast"
     """This package's kernels."""

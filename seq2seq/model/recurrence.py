@@ -354,7 +354,7 @@ class InputFeedingRecurrence(LuongRecurrence):
 class _LoopMemory(Memory):
     """A memory that a loop reads once in each step; see `StepAverages`."""
 
-    averages: StepAverages | None = None  # a copy, as of `_replace`, has none
+    averages: StepAverages | None = None  # copies made by `_replace` have none
 
     def average(self, weights: Tensor) -> Tensor:
         if self.averages is None:
