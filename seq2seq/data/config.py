@@ -244,6 +244,8 @@ def _are_paths(value: object) -> TypeGuard[Sequence[str]]:
 def _read(key: str, name: str, value: object) -> FileSet:
     entry = value if isinstance(value, Mapping) else {"files": value}
     paths, weight, tag = entry.get("files"), entry.get("weight", 1.0), entry.get("tag")
+    if unknown := [each for each in entry if each not in _KEYS]:
+        raise ValueError(f"unknown key '{key}.{unknown[0]}'; one of: {', '.join(_KEYS)}")
     if not _are_paths(paths):
         raise ValueError(
             f"{key}={as_yaml(value)} is not a corpus; give a list of paths, such as "
@@ -255,8 +257,6 @@ def _read(key: str, name: str, value: object) -> FileSet:
             f"target file, {key}=[my/a.de,my/a.en], and perhaps a third of gold links, or one "
             f"tab-separated file, {key}=[my/a.tsv]"
         )
-    if unknown := [each for each in entry if each not in _KEYS]:
-        raise ValueError(f"unknown key '{key}.{unknown[0]}'; one of: {', '.join(_KEYS)}")
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
         raise ValueError(f"{key}.weight={weight!r} must be a number above 0")
     if tag is not None:

@@ -186,10 +186,7 @@ def load_files(config: FilesConfig) -> Corpora:
         other_valid={each.name: _load(config, f"valid.{each.name}", [each]) for each in others},
     )
     logger.info(
-        "languages: %s to %s, by the endings of the files unless data.source and data.target are "
-        "given",
-        config.source,
-        config.target,
+        "languages: %s to %s; data.source and data.target set them", config.source, config.target
     )
     return corpora
 

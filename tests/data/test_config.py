@@ -126,6 +126,7 @@ def test_one_corpus_or_several_are_read(value, expected):
             {"news": {"files": ["a"], "wieght": 2}},
             "unknown key 'data.train.news.wieght'; one of: files, weight, tag",
         ),
+        ({"news": {"file": ["a"]}}, "unknown key 'data.train.news.file'; one of: files"),
         (
             {"files": "a.tsv"},
             "data.train={'files': 'a.tsv'} is not a corpus; give a list of paths, such",

@@ -139,7 +139,7 @@ def test_load_corpora_reads_pairs_of_files_and_files_of_two_columns(tmp_path, ca
     corpora = load_corpora(make_config(train=[source, target], valid=[table], test=[table]))
 
     assert isinstance(corpora, Corpora)
-    assert caplog.messages[0].startswith("languages: de to en, by the endings of the files")
+    assert caplog.messages[0].startswith("languages: de to en; data.source")
     names = [corpora.train.name, corpora.valid.name, corpora.test.name]
     assert names == ["train", "valid", "test"]
     assert corpora.other_valid == {}
