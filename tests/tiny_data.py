@@ -7,7 +7,6 @@ from seq2seq.data.config import (
     DataConfig,
     OnInvalid,
     SentencePieceConfig,
-    SentencePieceModel,
     WordsConfig,
 )
 from seq2seq.data.corpus import Pair
@@ -47,7 +46,6 @@ def words_config(**changes: object) -> WordsConfig:
 _UNIGRAM = SentencePieceConfig(
     name="unigram",
     vocabulary_size=60,
-    model_type=SentencePieceModel.unigram,
     joint=False,
     character_coverage=1.0,
     max_training_lines=1000,

@@ -298,13 +298,6 @@ class TrainConfig(Config):
                     f"{group}.name={config.name} does not name this {group}; remove it and "
                     f"choose {group}= one of {', '.join(sorted(types))}"
                 )
-        if isinstance(self.tokenizer, SentencePieceConfig):
-            model = self.tokenizer.model_type.name
-            if model != self.tokenizer.name:
-                raise ValueError(
-                    f"tokenizer.model_type={model} does not belong to "
-                    f"tokenizer={self.tokenizer.name}; remove it and choose tokenizer={model}"
-                )
 
 
 def config_groups() -> dict[str, dict[str, type]]:

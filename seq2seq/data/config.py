@@ -264,15 +264,6 @@ def _read(key: str, name: str, value: object) -> FileSet:
     return FileSet(key=key, name=name, paths=tuple(paths), weight=float(weight), tag=tag)
 
 
-class SentencePieceModel(Enum):
-    """Model by which SentencePiece chooses sub-words."""
-
-    unigram = "unigram"
-    """Unigram language model (Kudo 2018)."""
-    bpe = "bpe"
-    """Byte-pair encoding (Sennrich et al. 2016)."""
-
-
 class Normalization(Enum):
     """Change of the characters of a text before it is split, by SentencePiece's rules."""
 
@@ -325,10 +316,12 @@ def check_symbol(symbol: object, *, key: str) -> str:
 
 @dataclass(kw_only=True, slots=True, repr=False)
 class SentencePieceConfig(TokenizerConfig):
-    """Sub-words by SentencePiece, which restore the text exactly unless it is normalized."""
+    """Sub-words by SentencePiece, which restore the text exactly unless it is normalized.
 
-    model_type: SentencePieceModel
-    """Segmentation model, set by the choice of the tokenizer."""
+    The name is the segmentation model: "unigram", a unigram language model (Kudo 2018), or "bpe",
+    byte-pair encoding (Sennrich et al. 2016).
+    """
+
     joint: bool
     """Whether both languages share one vocabulary."""
     character_coverage: Annotated[float, _COVERAGE]
@@ -359,7 +352,7 @@ class SentencePieceConfig(TokenizerConfig):
                 "but tokenizer.joint=false; set one of them to the other value"
             )
         alpha, nbest = self.sampling_alpha, self.sampling_nbest
-        is_bpe = self.model_type is SentencePieceModel.bpe
+        is_bpe = self.name == "bpe"
         if is_bpe and alpha > 1:
             raise ValueError(
                 f"tokenizer.sampling_alpha={alpha} is a probability with BPE and must be at most 1"

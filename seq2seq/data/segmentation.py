@@ -7,19 +7,14 @@ al. (2020), both as SentencePiece computes them.
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from itertools import compress, islice
-from typing import TypeGuard
+from typing import TypeGuard, cast
 
 import numpy as np
 
 from seq2seq.data.batching import EncodedCorpus, IdRows
 from seq2seq.data.config import SentencePieceConfig, TokenizerConfig
 from seq2seq.data.corpus import Corpus
-from seq2seq.data.tokenizers.interface import (
-    SamplingTokenizer,
-    SymbolTokenizer,
-    Tokenizer,
-    TokenizerPair,
-)
+from seq2seq.data.tokenizers.interface import SamplingTokenizer, TokenizerPair
 from seq2seq.runtime.numerics import derive_seed
 
 _BLOCK = 100
@@ -52,16 +47,13 @@ class SampledCorpus:
         Args:
             encoded: Ids of the most probable segmentations; its pairs are the training pairs.
             corpus: The pairs that were encoded.
-            tokenizers: The tokenizers that encoded them.
+            tokenizers: The tokenizers that encoded them; SentencePiece's, perhaps with symbols.
             config: Configuration of the tokenizers.
             seed: Seed of the run.
-
-        Raises:
-            ValueError: The tokenizers cannot draw segmentations.
         """
         self._encoded = encoded
         self._corpus = corpus
-        self._tokenizers = tuple(map(_sampling, tokenizers))
+        self._tokenizers = cast("tuple[SamplingTokenizer, SamplingTokenizer]", tokenizers)
         self._config = config
         self._seed = seed
         self._is_kept = np.zeros(encoded.indices[-1] + 1, dtype=np.bool_)
@@ -114,14 +106,3 @@ class SampledCorpus:
                 alpha=self._config.sampling_alpha,
                 nbest=self._config.sampling_nbest,
             )
-
-
-def _sampling(tokenizer: Tokenizer) -> SamplingTokenizer:
-    inner = tokenizer.inner if isinstance(tokenizer, SymbolTokenizer) else tokenizer
-    if not isinstance(inner, SamplingTokenizer):
-        raise ValueError(
-            "tokenizer.sampling_alpha is for SentencePiece models, but the tokenizers of this run "
-            "are of another kind; set it to 0"
-        )
-    assert isinstance(tokenizer, SamplingTokenizer)
-    return tokenizer

@@ -59,10 +59,6 @@ def test_changes_of_a_loaded_configuration_do_not_reach_the_next_one():
         (["data.name=multi30k"], "^data.name=multi30k does not name this data; remove it and"),
         (["tokenizer.name=words"], "^tokenizer.name=words does not name this tokenizer; remove"),
         (["decoding.name=sampling"], "^decoding.name=sampling does not name this decoding; remove"),
-        (
-            ["tokenizer=unigram", "tokenizer.model_type=bpe"],
-            "^tokenizer.model_type=bpe does not belong to tokenizer=unigram; remove it and",
-        ),
         (["training.max_epochs=null"], "set training.max_epochs, training.max_updates or"),
         (["training.precision=int8"], "training.precision=int8 has no gradients; choose auto"),
         (["training.average_best=true"], "training.validation.keep_best=1 keeps one"),

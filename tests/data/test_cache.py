@@ -24,7 +24,7 @@ from seq2seq.data.cache import (
     encode_corpus,
     read_arrays,
 )
-from seq2seq.data.config import CharactersConfig, DataConfig, OnInvalid, SentencePieceModel
+from seq2seq.data.config import CharactersConfig, DataConfig, OnInvalid
 from seq2seq.data.corpus import Pair
 from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.data.tokenizers.words import CharacterTokenizer
@@ -326,7 +326,7 @@ def test_relevant_changes_train_new_tokenizers(config):
         (CHARACTERS, corpus_of(fingerprint="other")),
         (replace(CHARACTERS, min_frequency=2), corpus_of()),
         (UNIGRAM, corpus_of()),
-        (replace(UNIGRAM, model_type=SentencePieceModel.bpe), corpus_of()),
+        (replace(UNIGRAM, name="bpe"), corpus_of()),
     ]
 
     for tokenizer, corpus in calls:

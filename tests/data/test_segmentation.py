@@ -167,14 +167,6 @@ def test_only_a_configuration_with_sampling_samples():
     assert samples_segmentations(CONFIGS["bpe"])
 
 
-def test_other_tokenizers_are_refused(data):
-    characters = load_config("tokenizer=characters").tokenizer
-    tokenizers = train_tokenizers(characters, CORPUS)
-
-    with pytest.raises(ValueError, match=r"^tokenizer\.sampling_alpha is for SentencePiece models"):
-        sampled("bpe", replace(data, max_length=100), tokenizers=tokenizers)
-
-
 @pytest.mark.parametrize("world_size", [1, 2])
 def test_batches_fit_the_segmentations_of_their_epoch(name, data, world_size):
     corpus = sampled(name, data)

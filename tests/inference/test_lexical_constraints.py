@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from tiny_data import list_corpus, unigram_config
 from tiny_translator import BEAM, GREEDY, SENTENCES, make_translator
 
-from seq2seq.data.config import SentencePieceModel
 from seq2seq.data.tokenizers.interface import TokenizerPair, train_tokenizers
 from seq2seq.inference.lexical_constraints import BannedPhrases
 from seq2seq.special_tokens import UNK
@@ -23,7 +22,7 @@ def translator():
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    config = unigram_config(vocabulary_size=48, model_type=SentencePieceModel.bpe, joint=True)
+    config = unigram_config(vocabulary_size=48, name="bpe", joint=True)
     return train_tokenizers(config, list_corpus([(TEXT, TEXT)] * 9)).target
 
 

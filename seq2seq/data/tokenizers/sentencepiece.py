@@ -13,7 +13,7 @@ import torch
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer, set_random_generator_seed
 from torch import Tensor
 
-from seq2seq.data.config import SentencePieceConfig, SentencePieceModel
+from seq2seq.data.config import SentencePieceConfig
 from seq2seq.data.corpus import Corpus
 from seq2seq.data.tokenizers.interface import (
     RESTORERS,
@@ -123,8 +123,7 @@ def _train(config: SentencePieceConfig, corpus: Corpus) -> TokenizerPair:
         tokenizer = _train_side(config, lines, label=f"{corpus.name} (both sides)")
         if config.restrict_target:
             targets = (pair.target for pair in corpus)
-            is_bpe = config.model_type is SentencePieceModel.bpe
-            return _restrict_target(tokenizer, targets, is_bpe=is_bpe)
+            return _restrict_target(tokenizer, targets, is_bpe=config.name == "bpe")
         return TokenizerPair(tokenizer, tokenizer)
     return TokenizerPair(
         _train_side(config, (pair.source for pair in corpus), label=f"{corpus.name} (source)"),
@@ -188,7 +187,7 @@ def _train_side(
         SentencePieceTrainer.train(
             sentence_iterator=iter(sample),
             model_writer=model,
-            model_type=config.model_type.value,
+            model_type=config.name,
             vocab_size=config.vocabulary_size,
             hard_vocab_limit=False,
             character_coverage=config.character_coverage,
@@ -245,6 +244,6 @@ def _training_error(config: SentencePieceConfig, error: RuntimeError, *, label: 
             f"tokenizer.character_coverage={config.character_coverage}"
         )
     return (
-        f"{label}: SentencePiece cannot train a {config.model_type.value} model with "
+        f"{label}: SentencePiece cannot train a {config.name} model with "
         f"tokenizer.vocabulary_size={config.vocabulary_size}; choose another size ({error})"
     )

@@ -9,7 +9,7 @@ import torch
 from tiny_data import BASE, list_corpus, unigram_config, words_config
 from tiny_training import tiny_config
 
-from seq2seq.data.config import CharactersConfig, FilesConfig, SentencePieceModel
+from seq2seq.data.config import CharactersConfig, FilesConfig
 from seq2seq.data.corpus import load_corpora
 from seq2seq.data.tokenizers.interface import (
     SymbolTokenizer,
@@ -32,7 +32,7 @@ UNIGRAM = unigram_config()
 CHARACTERS = CharactersConfig(name="characters", vocabulary_size=40, min_frequency=1)
 CONFIGS = {
     "unigram": UNIGRAM,
-    "bpe": replace(UNIGRAM, model_type=SentencePieceModel.bpe),
+    "bpe": replace(UNIGRAM, name="bpe"),
     "joint": replace(UNIGRAM, joint=True),
     "words": words_config(target_tokenizer="basic_english"),
     "characters": CHARACTERS,

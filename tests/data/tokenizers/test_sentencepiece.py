@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_data import TinyCorpus, list_corpus, unigram_config
 
-from seq2seq.data.config import Normalization, SentencePieceConfig, SentencePieceModel
+from seq2seq.data.config import Normalization, SentencePieceConfig
 from seq2seq.data.tokenizers.interface import (
     share_ids,
     tokenizers_from_state,
@@ -20,7 +20,7 @@ from seq2seq.data.tokenizers.sentencepiece import SentencePieceTokenizer
 from seq2seq.special_tokens import UNK
 
 CONFIG = unigram_config(vocabulary_size=48)
-MODEL_TYPES = list(SentencePieceModel)
+NAMES = ["unigram", "bpe"]
 CHARACTERS = "abcdehlnouäöüß .,\u00a0\u00bd\ufb01"
 ODD_CHARACTERS = "ab. \t\r\x00\u00a0\u0301\u2028\u2047\u2581\u3000\u65e5\U0001f600"
 SETTINGS = settings(max_examples=30, database=None)
@@ -39,7 +39,7 @@ def train(config: SentencePieceConfig) -> SentencePieceTokenizer:
     return tokenizer
 
 
-UNIGRAM, BPE = (train(replace(CONFIG, model_type=model_type)) for model_type in MODEL_TYPES)
+UNIGRAM, BPE = (train(replace(CONFIG, name=name)) for name in NAMES)
 FOLDED = train(replace(CONFIG, normalization=Normalization.nmt_nfkc_cf))
 
 
@@ -66,7 +66,7 @@ def test_any_text_at_all_has_a_word_for_each_id(tokenizer, text):
     assert set(words) <= set(range(max(1, len(text.split()))))
 
 
-@pytest.mark.parametrize("model_type", MODEL_TYPES)
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
     ("normalization", "text"),
     [
@@ -75,10 +75,8 @@ def test_any_text_at_all_has_a_word_for_each_id(tokenizer, text):
         (Normalization.nmt_nfkc_cf, "hund hu\u00df. fib1\u20442"),
     ],
 )
-def test_text_is_normalised_as_configured(model_type, normalization, text):
-    config = replace(
-        CONFIG, joint=True, vocabulary_size=70, model_type=model_type, normalization=normalization
-    )
+def test_text_is_normalised_as_configured(name, normalization, text):
+    config = replace(CONFIG, joint=True, vocabulary_size=70, name=name, normalization=normalization)
     corpus = list_corpus([("HUND hund hu\u00df. 12\u2044", CHARACTERS)] * 5)
 
     tokenizer = train_tokenizers(config, corpus).source
@@ -112,10 +110,10 @@ def test_random_segmentations_follow_alpha():
     assert mean_length(UNIGRAM, 0.01) > mean_length(UNIGRAM, 0.01, nbest=2)
 
 
-@pytest.mark.parametrize("model_type", MODEL_TYPES)
-def test_a_small_corpus_gives_a_smaller_vocabulary_and_a_message(model_type, caplog):
+@pytest.mark.parametrize("name", NAMES)
+def test_a_small_corpus_gives_a_smaller_vocabulary_and_a_message(name, caplog):
     with caplog.at_level(logging.INFO):
-        tokenizer = train(replace(CONFIG, model_type=model_type, vocabulary_size=9000))
+        tokenizer = train(replace(CONFIG, name=name, vocabulary_size=9000))
 
     # Two languages, one line each.
     assert caplog.messages[0] == (
@@ -125,8 +123,8 @@ def test_a_small_corpus_gives_a_smaller_vocabulary_and_a_message(model_type, cap
     assert len(caplog.messages) == 2
 
 
-@pytest.mark.parametrize("model_type", MODEL_TYPES)
-def test_a_vocabulary_smaller_than_the_alphabet_is_explained(model_type):
+@pytest.mark.parametrize("name", NAMES)
+def test_a_vocabulary_smaller_than_the_alphabet_is_explained(name):
     with pytest.raises(
         ValueError,
         match=(
@@ -134,7 +132,7 @@ def test_a_vocabulary_smaller_than_the_alphabet_is_explained(model_type):
             r"\d\d single characters and special tokens; raise it or lower tokenizer\.character_cov"
         ),
     ):
-        train(replace(CONFIG, model_type=model_type, vocabulary_size=10))
+        train(replace(CONFIG, name=name, vocabulary_size=10))
 
 
 def test_other_failures_of_the_library_name_the_configuration(monkeypatch):
@@ -146,7 +144,7 @@ def test_other_failures_of_the_library_name_the_configuration(monkeypatch):
     with pytest.raises(
         ValueError, match=r"cannot train a bpe model .*vocabulary_size=48; .*no luck"
     ):
-        train(replace(CONFIG, model_type=SentencePieceModel.bpe))
+        train(replace(CONFIG, name="bpe"))
 
 
 def test_a_joint_vocabulary_knows_both_languages():
@@ -205,12 +203,10 @@ def english_targets() -> TinyCorpus:
 
 
 @pytest.mark.parametrize("normalization", list(Normalization))
-@pytest.mark.parametrize("model_type", MODEL_TYPES)
-def test_a_restricted_target_has_only_tokens_of_its_text_under_the_same_ids(
-    model_type, normalization
-):
+@pytest.mark.parametrize("name", NAMES)
+def test_a_restricted_target_has_only_tokens_of_its_text_under_the_same_ids(name, normalization):
     corpus = english_targets()
-    config = replace(RESTRICTED, model_type=model_type, normalization=normalization)
+    config = replace(RESTRICTED, name=name, normalization=normalization)
     joint = train_tokenizers(replace(config, restrict_target=False), corpus).source
 
     tokenizers = train_tokenizers(config, corpus)
@@ -260,9 +256,9 @@ def test_a_very_long_line_is_learnt_from():
 
 
 @pytest.mark.parametrize("vocabulary_size", [10, 48])
-@pytest.mark.parametrize("model_type", MODEL_TYPES)
-def test_training_writes_nothing_to_the_streams(model_type, vocabulary_size, capfd):
+@pytest.mark.parametrize("name", NAMES)
+def test_training_writes_nothing_to_the_streams(name, vocabulary_size, capfd):
     with suppress(ValueError):  # 10 is too small
-        train(replace(CONFIG, model_type=model_type, vocabulary_size=vocabulary_size))
+        train(replace(CONFIG, name=name, vocabulary_size=vocabulary_size))
 
     assert capfd.readouterr() == ("", "")
