@@ -186,6 +186,7 @@ def pretend_cuda() -> Iterator[PretendCuda]:
         (torch.cuda, "_lazy_init", lambda: None),
         (torch.cuda, "device_count", lambda: 1),
         (torch.cuda, "empty_cache", lambda: None),
+        (torch.backends.cudnn, "is_acceptable", lambda _: False),
         (torch.cuda.amp.common, "amp_definitely_not_available", lambda: False),
         (torch.inference_mode, "__enter__", enter),
         (torch.inference_mode, "__exit__", leave),

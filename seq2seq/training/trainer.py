@@ -337,16 +337,14 @@ class Trainer:
         """Score the model, keep it if it is among the best, and write last.pt."""
         progress = self.progress
         self.ranks.check_equal_weights(self.model)
-        with self.updater.averaged_weights():
-            evaluation = self.evaluator.evaluate(self.model, slow=False)
-            others = {
-                name: replace(self.evaluator, data=data, num_samples=0).evaluate(
-                    self.model, slow=False
-                )
-                for name, data in self.data.sets.items()
-                if name.startswith("valid.")
-            }
-            self._keep_best(evaluation)
+        model = self.updater.model_to_keep
+        evaluation = self.evaluator.evaluate(model, slow=False)
+        others = {
+            name: replace(self.evaluator, data=data, num_samples=0).evaluate(model, slow=False)
+            for name, data in self.data.sets.items()
+            if name.startswith("valid.")
+        }
+        self._keep_best(evaluation, model)
         logger.info(
             "update %d, epoch %.1f, %.1f min, valid %s",
             progress.update,
@@ -364,14 +362,14 @@ class Trainer:
             board.other_validation(name, other, update=progress.update)
         self._save_last(board)
 
-    def _keep_best(self, evaluation: Evaluation) -> None:
+    def _keep_best(self, evaluation: Evaluation, model: Seq2Seq) -> None:
         """Count a validation, and keep the weights if they are among the best."""
         progress, metric = self.progress, self.config.training.validation.metric
         value = metric_value(evaluation, metric)
         count_zero_score(progress, value, metric)
         progress.count_validation(value, self.config.training)
         if self.ranks.is_first:
-            self.directory.keep_best(self._checkpoint(None), progress)
+            self.directory.keep_best(self._checkpoint(model), progress)
         # Rank 0 drops checkpoints whose files are missing.
         progress.best = self.ranks.share_from_first(progress.best)
 
@@ -385,15 +383,15 @@ class Trainer:
             "progress": self.progress.to_dict(),
             "updater": self.updater.state(),
         }
-        self.directory.save_last(self._checkpoint(state), self.progress)
+        self.directory.save_last(self._checkpoint(self.model, state), self.progress)
         board.tracker.send()
         ended = time.monotonic()
         self._save_due = ended + max(self._save_interval, (ended - started) / _SAVING_SHARE)
 
-    def _checkpoint(self, state: TrainingState | None) -> Checkpoint:
+    def _checkpoint(self, model: Seq2Seq, state: TrainingState | None = None) -> Checkpoint:
         return Checkpoint(
             config=self.config,
             tokenizers=self.data.tokenizers,
-            model_state=self.model.state_dict(),
+            model_state=model.state_dict(),
             training_state=state,
         )

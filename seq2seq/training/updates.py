@@ -1,13 +1,13 @@
 """Make one update: forward and backward passes, clipping, the optimizer, averaged weights."""
 
-import contextlib
+import copy
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from seq2seq.config.schema import (
     OnOutOfMemory,
@@ -118,12 +118,10 @@ class Updater:
         rate: float = self._optimizer.param_groups[0]["lr"]
         return rate
 
-    def averaged_weights(self) -> contextlib.AbstractContextManager[None]:
-        """Return a context in which the model has its average, if the configuration asks for one.
-
-        The average is what is validated and kept; training continues from the model's own weights.
-        """
-        return contextlib.nullcontext() if self._average is None else self._average.applied()
+    @property
+    def model_to_keep(self) -> Seq2Seq:
+        """The model to validate and keep: the average, if the configuration asks for one."""
+        return self._model if self._average is None else self._average.model
 
     def state(self) -> dict[str, dict[str, object]]:
         """Return the state of optimizer, loss scale and average, as tensors and plain types."""
@@ -274,51 +272,34 @@ class WeightAverage:
         decay: d, in [0, 1).
     """
 
-    def __init__(self, model: nn.Module, decay: float) -> None:
-        self._parameters = dict(model.named_parameters())
-        self._average = {name: torch.zeros_like(each) for name, each in self._parameters.items()}
+    def __init__(self, model: Seq2Seq, decay: float) -> None:
+        self._source = model
+        # cuDNN reads a GRU's parameters from one block, which .to() makes again after the copy.
+        self._average = copy.deepcopy(model).to(next(model.parameters()).device)
         self._decay = decay
         self._num_updates = 0
+
+    @property
+    def model(self) -> Seq2Seq:
+        """A model with the average; the model itself before its first update."""
+        return self._average if self._num_updates else self._source
 
     @torch.no_grad()
     def add(self) -> None:
         """Add the weights that an update has produced."""
         self._num_updates += 1
         weight = (1 - self._decay) / (1 - self._decay**self._num_updates)
-        torch._foreach_lerp_(list(self._average.values()), list(self._parameters.values()), weight)
-
-    @contextlib.contextmanager
-    def applied(self) -> Iterator[None]:
-        """Give the model the average, and at the end its own weights back, bit by bit.
-
-        The numbers are copied and the parameters stay where they are in memory, because cuDNN reads
-        a GRU's parameters from one block.
-        """
-        if self._num_updates == 0:
-            yield
-            return
-        own = {name: each.detach().clone() for name, each in self._parameters.items()}
-        try:
-            self._copy(self._average)
-            yield
-        finally:
-            self._copy(own)
-
-    @torch.no_grad()
-    def _copy(self, values: dict[str, Tensor]) -> None:
-        """Copy values into the parameters with the same names."""
-        for name, parameter in self._parameters.items():
-            parameter.copy_(values[name])
+        torch._foreach_lerp_(
+            list(self._average.parameters()), list(self._source.parameters()), weight
+        )
 
     def state(self) -> dict[str, object]:
         """Return the average and the number of its updates, as tensors and plain types."""
-        return {"num_updates": self._num_updates, "weights": dict(self._average)}
+        return {"num_updates": self._num_updates, "weights": self._average.state_dict()}
 
     def load_state(self, state: dict[str, object]) -> None:
         """Restore what `state` returned."""
-        weights = cast(dict[str, Tensor], state["weights"])
-        for name, average in self._average.items():
-            average.copy_(weights[name])
+        self._average.load_state_dict(cast(dict[str, Tensor], state["weights"]))
         self._num_updates = cast(int, state["num_updates"])
 
 

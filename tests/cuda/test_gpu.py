@@ -133,15 +133,15 @@ def test_a_resumed_run_ends_with_the_weights_of_the_other(tmp_path, monkeypatch)
         torch.testing.assert_close(resumed[name], value, rtol=1e-4, atol=1e-6)
 
 
-def test_cudnn_reads_weights_from_one_block_also_while_their_average_is_applied():
+def test_cudnn_reads_the_averaged_weights_from_one_block():
     """Otherwise it would copy them at every call, and warn; a warning fails a test."""
     model = model_of().to(CUDA)
     updater = updater_of(model, CUDA, Precision.fp32, "training.ema_decay=0.9")
     update(updater)
     batch = tiny_batch()
 
-    with updater.averaged_weights(), torch.no_grad():
-        model.encode(batch.source_ids.to(CUDA), batch.source_mask.to(CUDA))
+    with torch.no_grad():
+        updater.model_to_keep.encode(batch.source_ids.to(CUDA), batch.source_mask.to(CUDA))
 
 
 def test_autocast_leaves_the_states_of_the_encoder_in_fp32():

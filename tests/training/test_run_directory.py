@@ -274,7 +274,7 @@ class Validations:
     def __init__(self, folder, keep_best: int, progress: Progress | None = None) -> None:
         trainer = tiny_trainer(folder, f"training.validation.keep_best={keep_best}")
         self.config, self.directory = trainer.config.training, trainer.directory
-        self.checkpoint = trainer._checkpoint(None)
+        self.checkpoint = trainer._checkpoint(trainer.model)
         self.progress = progress or Progress()
 
     def validate(self, update: int, value: float) -> None:
