@@ -115,9 +115,6 @@ class Mark(Enum):
     """A resumed run may have another value if `resume_changes` names the key."""
     fixed = "fixed"
     """A resumed run must have the same value, because last.pt contains what the key describes."""
-    data = "data"
-    """The key describes the training data; `resume_changes` must name it before the data may
-    change."""
     scores = "scores"
     """Validation scores depend on the key; scores from before a change are not compared with later
     scores."""

@@ -102,7 +102,7 @@ def _train(composed: DictConfig) -> float | None:
             sweep = f"hydra.sweep.dir={hydra_config.sweep.dir} resume=auto"
             keys = sweep if is_job else "resume=true"
             print(f"{stop}; to continue, repeat the command with {keys}", file=sys.stderr)
-        sys.exit(stop.exit_code)
+        sys.exit(128 + stop.signal_number)  # as shells expect
     if is_first_process():
         print(f"\n{_next_commands(config, path)}", file=sys.stderr)
     return score

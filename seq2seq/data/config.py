@@ -148,7 +148,7 @@ class FilesConfig(DataConfig):
     Source and target may have the same language code, as in paraphrasing or copying.
     """
 
-    train: Annotated[FileSets, Mark.named, Mark.data]
+    train: Annotated[FileSets, Mark.named]
     """Files of the training set."""
     valid: FileSets
     """Files of the validation set."""

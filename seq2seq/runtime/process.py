@@ -79,11 +79,6 @@ class Interrupted(Exception):  # noqa: N818 -- the training did not fail
         super().__init__(f"stopped by {_name(signal_number)}")
         self.signal_number = signal_number
 
-    @property
-    def exit_code(self) -> int:
-        """Return the exit code that shells expect of a process ended by this signal."""
-        return 128 + self.signal_number
-
 
 class StopSignals:
     """A context that records the first SIGINT or SIGTERM and says so; the second ends the process.

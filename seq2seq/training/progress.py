@@ -1,7 +1,7 @@
 """Count the progress of a run, and compute the rates that follow from it by their schedules."""
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -165,10 +165,6 @@ class Progress:
             self.plateaus += 1
         ranked = sorted([*self.best, (value, self.update)], reverse=True)
         self.best = ranked[: config.validation.keep_best]
-
-    def to_dict(self) -> dict[str, object]:
-        """Convert to plain types, for a checkpoint."""
-        return asdict(self)
 
     @staticmethod
     def from_dict(content: dict[str, object]) -> "Progress":

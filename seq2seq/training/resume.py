@@ -80,12 +80,7 @@ def check_same_data(config: TrainConfig, saved: str, fingerprint: str, *, last: 
     if saved == fingerprint:
         return
     what = f"the training data have changed since {last} was written"
-    keys = [key for key, marks in marks_of_keys(config).items() if Mark.data in marks]
-    sections = {"data", *(key.rpartition(".")[0] for key in keys)}
-    if not any(
-        given in sections or any(_belongs(given, key) for key in keys)
-        for given in config.resume_changes
-    ):
+    if not any(each == "data" or _belongs(each, "data.train") for each in config.resume_changes):
         raise ValueError(
             f"resume=true: {what}; restore them, choose another run_name, or use them on purpose: "
             "resume_changes=[data]"
@@ -209,9 +204,7 @@ def load_embedding_vectors(config: TrainConfig, model: Seq2Seq, tokenizers: Toke
         if part.vectors is None:
             continue
         vectors = load_vectors(part.vectors, tokenizer, part.embedding_size)
+        found = vectors.any(dim=1)
         with torch.no_grad():
-            found = vectors.matrix.any(dim=1)
-            embedding.weight[found] = vectors.matrix[found]
-        logger.info(
-            "model.%s.vectors: %d of %d tokens found", name, vectors.num_found, len(tokenizer)
-        )
+            embedding.weight[found] = vectors[found]
+        logger.info("model.%s.vectors: %d of %d tokens found", name, found.sum(), len(tokenizer))

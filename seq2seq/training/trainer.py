@@ -5,7 +5,7 @@ import math
 import signal
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import torch
 
@@ -380,7 +380,7 @@ class Trainer:
         board.flush()  # a resumed run does not write earlier points again
         state: TrainingState = {
             "fingerprint": self.data.fingerprint,
-            "progress": self.progress.to_dict(),
+            "progress": asdict(self.progress),
             "updater": self.updater.state(),
         }
         self.directory.save_last(self._checkpoint(self.model, state), self.progress)

@@ -104,7 +104,7 @@ def test_progress_survives_conversion_to_plain_types():
     progress = after(8)
     progress.count_validation(1.5, training(max_updates=99))
 
-    content = progress.to_dict()
+    content = dataclasses.asdict(progress)
 
     assert Progress.from_dict(content) == progress
     assert isinstance(content["interval"], dict)

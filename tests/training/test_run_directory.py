@@ -1,6 +1,6 @@
 import copy
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 import torch
@@ -287,7 +287,7 @@ class Validations:
         self.directory.keep_best(kept, self.progress)
 
     def save_last(self) -> None:
-        state = {"fingerprint": "", "progress": self.progress.to_dict(), "updater": {}}
+        state = {"fingerprint": "", "progress": asdict(self.progress), "updater": {}}
         self.directory.save_last(replace(self.checkpoint, training_state=state), self.progress)
 
     def kept(self, name: str) -> float:

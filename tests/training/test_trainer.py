@@ -2,6 +2,7 @@ import copy
 import json
 import math
 import time
+from dataclasses import asdict
 
 import pytest
 import torch
@@ -359,7 +360,7 @@ def test_a_run_of_longer_epochs_continues_in_its_epoch_or_the_next(make, made, e
     trainer.progress.updates_per_epoch = 12
     state = {
         "fingerprint": trainer.data.fingerprint,
-        "progress": trainer.progress.to_dict(),
+        "progress": asdict(trainer.progress),
         "updater": trainer.updater.state(),
     }
 

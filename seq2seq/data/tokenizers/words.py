@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple, cast
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -332,17 +332,7 @@ def _get_tokenizer(tokenizer: str | Split, language: str = "en") -> Split:
     return split
 
 
-class PretrainedVectors(NamedTuple):
-    """Vectors of a vocabulary."""
-
-    # V vocabulary, E embedding size
-    matrix: Tensor
-    """Vector of each word, (V, E); rows of words without a vector are 0."""
-    num_found: int
-    """Number of words with a vector."""
-
-
-def load_vectors(path: str, tokenizer: Tokenizer, size: int) -> PretrainedVectors:
+def load_vectors(path: str, tokenizer: Tokenizer, size: int) -> Tensor:
     """Read the vectors of a vocabulary from a GloVe or FastText text file.
 
     Args:
@@ -350,6 +340,9 @@ def load_vectors(path: str, tokenizer: Tokenizer, size: int) -> PretrainedVector
             line is skipped.
         tokenizer: Tokenizer whose tokens are looked up, first unchanged, then in lower case.
         size: Size E of the embedding.
+
+    Returns:
+        The vector of each of the V words, (V, E); rows of words without a vector are 0.
 
     Raises:
         OSError: The file cannot be read.
@@ -381,11 +374,9 @@ def load_vectors(path: str, tokenizer: Tokenizer, size: int) -> PretrainedVector
             f"{path} has vectors of size {found_size}, the embedding has {size}; "
             f"set the embedding size to {found_size} or give another file"
         )
-    matrix = torch.zeros(len(tokenizer), size)  # (V, E)
-    num_found = 0
+    matrix = torch.zeros(len(tokenizer), size)
     for i, label in enumerate(labels):
         row = vectors.get(label, vectors.get(label.lower()))
         if row is not None:
             matrix[i] = torch.tensor(row)
-            num_found += 1
-    return PretrainedVectors(matrix, num_found)
+    return matrix
