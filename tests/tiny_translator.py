@@ -15,7 +15,7 @@ from seq2seq.inference.results import TranslatedHypothesis, Translation
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.numerics import Numerics
-from seq2seq.search.config import BeamConfig
+from seq2seq.search.config import BeamConfig, GreedyConfig, convert_search
 
 SENTENCES = [
     "ein hund rennt",
@@ -29,7 +29,7 @@ SENTENCES = [
 ]
 BEAM = BeamConfig(max_length_ratio=1.0, max_length_offset=3, beam_size=3, n_best=2)
 BEST = replace(BEAM, n_best=1)
-GREEDY = BEAM.as_greedy()
+GREEDY = convert_search(BEAM, GreedyConfig)
 
 
 def make_config(attention: str = "additive") -> TrainConfig:

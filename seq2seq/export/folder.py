@@ -1,7 +1,7 @@
 """The folder of an exported model: the names of its files, and runtime.json, which describes it."""
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from enum import Enum
 from operator import attrgetter
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Annotated
 
 from seq2seq.checks import Config, Name, Range, Texts
 from seq2seq.files.paths import file_sha256
-from seq2seq.search.config import BeamConfig, DecodingConfig, GreedyConfig
+from seq2seq.search.config import BeamConfig, DecodingConfig, GreedyConfig, convert_search
 
 RUNTIME = "runtime.json"
 CARD = "README.md"
@@ -124,6 +124,6 @@ def nearest_search(config: DecodingConfig) -> GreedyConfig | BeamConfig:
         >>> nearest_search(MbrConfig(sharpness=2.0, no_repeat_ngram=3))
         BeamConfig(beam_size=8)
     """
-    kind = BeamConfig if isinstance(config, BeamConfig) else GreedyConfig
-    names = {field.name for field in fields(kind)} - {"name", *_LACKING}
-    return kind(**{name: getattr(config, name) for name in names})
+    if isinstance(config, BeamConfig):
+        return convert_search(config, BeamConfig, without=_LACKING)
+    return convert_search(config, GreedyConfig, without=_LACKING)

@@ -12,7 +12,7 @@ from seq2seq.export.folder import ENCODER, SOURCE, STEP, TARGET, Runtime, read_r
 from seq2seq.export.web_runtime import load_web_runtime
 from seq2seq.files.atomic import whole_file
 from seq2seq.inference.sentence_splitting import ABBREVIATIONS
-from seq2seq.search.config import BeamConfig
+from seq2seq.search.config import BeamConfig, convert_search
 from seq2seq.visualization.page import render_page
 
 _TEMPLATE = Path(__file__).parent / "web" / "page.html"
@@ -56,7 +56,7 @@ def _description(model: Runtime, examples: Sequence[str]) -> dict[str, object]:
         "states": model.states,
         "numHeads": model.num_heads,
         "isJoint": _is_joint(model),
-        "decoding": config_to_dict(search_of(model)),
+        "decoding": config_to_dict(convert_search(model.decoding, BeamConfig)),
         "examples": list(examples),
         "abbreviations": sorted(ABBREVIATIONS),
     }
@@ -65,16 +65,6 @@ def _description(model: Runtime, examples: Sequence[str]) -> dict[str, object]:
 def _is_joint(model: Runtime) -> bool:
     """Return whether both languages have the same tokenizer, which the page contains once."""
     return model.files[SOURCE] == model.files[TARGET]
-
-
-def search_of(model: Runtime) -> BeamConfig:
-    """Return the beam search of a page: the model's, or one with its greedy search's limits."""
-    found = model.decoding
-    if isinstance(found, BeamConfig):
-        return found
-    return BeamConfig(
-        max_length_ratio=found.max_length_ratio, max_length_offset=found.max_length_offset
-    )
 
 
 def _packed(content: bytes) -> Markup:

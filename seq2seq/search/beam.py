@@ -3,7 +3,6 @@
 # B sentences still searched, W hypotheses of each (at most the beam size), R = B * W rows,
 # Q finished hypotheses that are kept, N heads, S source length, V vocabulary
 
-from dataclasses import replace
 from itertools import count
 from typing import NamedTuple
 
@@ -129,13 +128,15 @@ def beam_search(
     """
     memory, state = model.encode(source_ids, source_mask)
     limits = length_limits(source_mask, config)
+    # The caller, who knows the texts of the hypotheses, ranks them by their risk.
+    n_best = config.beam_size if isinstance(config, MbrConfig) else config.n_best
     ranking = Ranking(config, limits=limits, device=source_ids.device)
     is_exact = config.early_stopping is EarlyStopping.exact
     goes_on = _can_improve if is_exact else _has_room
     beam = _start(
         torch.tensor(limits, device=source_ids.device),
         coverage=ranking.start_coverage(source_mask),
-        num_kept=config.n_best if is_exact else config.beam_size,
+        num_kept=n_best if is_exact else config.beam_size,
     )
     endings: list[list[Ending]] = [[] for _ in limits]
     history = History()
@@ -153,7 +154,7 @@ def beam_search(
         if not live.all():
             # A mask would make the host wait for a count at each use; computing indices waits only
             # once.
-            _store_best(beam.select((~live).nonzero().squeeze(1)), endings, n_best=config.n_best)
+            _store_best(beam.select((~live).nonzero().squeeze(1)), endings, n_best=n_best)
             kept = live.nonzero().squeeze(1)
             if not len(kept):
                 break
@@ -161,21 +162,6 @@ def beam_search(
         state = step.state.select(rows.flatten())
         constraints = constraints.select(rows.flatten()).extend(beam.tokens.flatten())
     return history.hypotheses(endings, source_mask.sum(dim=1).tolist())
-
-
-def candidate_search(
-    model: SearchedModel,
-    source_ids: Tensor,
-    source_mask: Tensor,
-    config: MbrConfig,
-    constraints: Constraints,
-) -> Hypotheses:
-    """Return all hypotheses of a beam; `inference`, which knows their texts, ranks them.
-
-    `search` calls this function with an `MbrConfig` and describes the arguments.
-    """
-    every = replace(config, n_best=config.beam_size)
-    return beam_search(model, source_ids, source_mask, every, constraints)
 
 
 def _start(limits: Tensor, *, coverage: Tensor, num_kept: int) -> _Beam:

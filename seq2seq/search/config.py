@@ -3,9 +3,9 @@
 # N heads, T target length, S source length
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 from seq2seq.checks import Config, Count, Mark, Range, Weight
 
@@ -16,6 +16,7 @@ MAX_LENGTH = 1_000_000
 """Upper limit of `max_length_offset` and `max_length_ratio`."""
 MAX_HYPOTHESES = 10_000
 """Upper limit of `beam_size` and `num_samples`."""
+_Kind = TypeVar("_Kind", bound="DecodingConfig")
 _TEMPERATURE = Range(above=0, hint="for the most probable token choose decoding=greedy")
 _NotNegative = Annotated[int, Range(0)]
 _NumHypotheses = Annotated[int, Range(1, MAX_HYPOTHESES)]
@@ -65,15 +66,16 @@ class DecodingConfig(Config, section="decoding", marks=(Mark.free,)):
     def __post_init__(self) -> None:
         Config.__post_init__(self)
         # Both rules together keep the minimum length within the maximum length for every source.
-        if self.min_length > self.max_length_offset:
+        self._check_at_most("min_length", "max_length_offset")
+        self._check_at_most("min_length_ratio", "max_length_ratio")
+
+    def _check_at_most(self, name: str, bound: str) -> None:
+        """Raise ValueError if a field exceeds another."""
+        value, most = getattr(self, name), getattr(self, bound)
+        if value > most:
             raise ValueError(
-                f"decoding.min_length={self.min_length} must be at most "
-                f"decoding.max_length_offset={self.max_length_offset}; raise the offset with it"
-            )
-        if self.min_length_ratio > self.max_length_ratio:
-            raise ValueError(
-                f"decoding.min_length_ratio={self.min_length_ratio} must be at most "
-                f"decoding.max_length_ratio={self.max_length_ratio}; raise the latter with it"
+                f"decoding.{name}={value} must be at most decoding.{bound}={most}; raise "
+                f"decoding.{bound} with it"
             )
 
     def shortest(self, source_length: int) -> int:
@@ -88,16 +90,6 @@ class DecodingConfig(Config, section="decoding", marks=(Mark.free,)):
             21
         """
         return int(self.max_length_ratio * source_length) + self.max_length_offset
-
-    def as_greedy(self) -> "GreedyConfig":
-        """Return the configuration of greedy search with the same limits."""
-        return GreedyConfig(
-            min_length=self.min_length,
-            min_length_ratio=self.min_length_ratio,
-            max_length_ratio=self.max_length_ratio,
-            max_length_offset=self.max_length_offset,
-            no_repeat_ngram=self.no_repeat_ngram,
-        )
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -125,7 +117,7 @@ class BeamConfig(DecodingConfig):
 
     def __post_init__(self) -> None:
         DecodingConfig.__post_init__(self)
-        _check_n_best(self, "beam_size")
+        self._check_at_most("n_best", "beam_size")
 
     def check_without_attention(self) -> None:
         """Raise ValueError if these settings need attention."""
@@ -180,17 +172,13 @@ class SamplingConfig(DecodingConfig):
 
     def __post_init__(self) -> None:
         DecodingConfig.__post_init__(self)
-        _check_n_best(self, "num_samples")
+        self._check_at_most("n_best", "num_samples")
 
 
-def _check_n_best(config: BeamConfig | SamplingConfig, bound: str) -> None:
-    """Raise ValueError if `n_best` exceeds another field."""
-    most = getattr(config, bound)
-    if config.n_best > most:
-        raise ValueError(
-            f"decoding.n_best={config.n_best} must be at most decoding.{bound}={most}; "
-            f"raise decoding.{bound} with it"
-        )
+def convert_search(config: DecodingConfig, kind: type[_Kind], without: Sequence[str] = ()) -> _Kind:
+    """Return a search of a kind with the settings that both kinds have, except `without`."""
+    names = {each.name for each in fields(kind)} & {each.name for each in fields(config)}
+    return kind(**{name: getattr(config, name) for name in names - {"name", *without}})
 
 
 class Hypothesis(NamedTuple):

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.registry import Registry
-from seq2seq.search.beam import beam_search, candidate_search
+from seq2seq.search.beam import beam_search
 from seq2seq.search.config import (
     BeamConfig,
     DecodingConfig,
@@ -25,7 +25,7 @@ _Search = Callable[[SearchedModel, Tensor, Tensor, _ConfigType, Constraints], Hy
 _registry: Registry[DecodingConfig, Callable[..., Hypotheses]] = Registry("search")
 _registry.add(GreedyConfig, greedy_search)
 _registry.add(BeamConfig, beam_search)
-_registry.add(MbrConfig, candidate_search)
+_registry.add(MbrConfig, beam_search)
 _registry.add(SamplingConfig, sampling_search)
 
 

@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from seq2seq.inference.results import Translation, as_json
-from seq2seq.search.config import BeamConfig, DecodingConfig
+from seq2seq.search.config import BeamConfig, DecodingConfig, GreedyConfig, convert_search
 from seq2seq.serving.batcher import ClosedError, DeadlineError, QueueFullError
 from seq2seq.serving.config import ServeConfig
 from seq2seq.serving.interface import (
@@ -234,7 +234,7 @@ class Service:
         if beam > most:
             raise HTTPException(400, f"beam and n_best must be at most {most}, alternatives less")
         if beam == 1:
-            return config.as_greedy()
+            return convert_search(config, GreedyConfig)
         beam_values = {"name": "beam", "beam_size": beam, "n_best": n_best}
         return BeamConfig(**dataclasses.asdict(config) | beam_values)
 

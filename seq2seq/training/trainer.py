@@ -24,6 +24,7 @@ from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import Ranks, sum_over_processes
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.runtime.process import Interrupted, StopSignals
+from seq2seq.search.config import GreedyConfig, convert_search
 from seq2seq.training.monitoring.log import ProgressDisplay
 from seq2seq.training.monitoring.tensorboard import TensorBoard
 from seq2seq.training.monitoring.trackers import open_tracker
@@ -88,7 +89,7 @@ class Trainer:
         self.evaluator = Evaluator(
             data=data.sets["valid"],
             tokenizers=data.tokenizers,
-            decoding=config.decoding.as_greedy(),
+            decoding=convert_search(config.decoding, GreedyConfig),
             batch_size=config.training.validation.batch_size,
             numerics=numerics,
             ranks=ranks,

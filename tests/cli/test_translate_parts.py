@@ -19,6 +19,7 @@ from seq2seq.cli.translate import translate
 from seq2seq.cli.translate_config import OutputFormat, UnknownTokens
 from seq2seq.cli.translate_lines import LineTranslator
 from seq2seq.files.lock import DirectoryInUseError, DirectoryLock
+from seq2seq.search.config import GreedyConfig, convert_search
 
 LINES = SENTENCES * 3  # 24 lines in 4 parts of 6
 
@@ -120,7 +121,7 @@ def test_another_command_does_not_continue(make, kill_after, tmp_path, key):
     elif key == "plugins":
         plugin.write_text("a = 2")
     elif key == "decoding":
-        changes["decoding"] = make().decoding.as_greedy()
+        changes["decoding"] = convert_search(make().decoding, GreedyConfig)
 
     with pytest.raises(ValueError, match=rf"begun with another {key}; .*start again"):
         translate(make(plugins=[str(plugin)], **changes))

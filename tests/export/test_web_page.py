@@ -4,10 +4,8 @@ import re
 import pytest
 from web_runtime_cache import CACHE, needs_web_runtime
 
-from seq2seq.export.folder import read_runtime
-from seq2seq.export.web_page import search_of, write_page
+from seq2seq.export.web_page import write_page
 from seq2seq.export.web_runtime import load_web_runtime
-from seq2seq.search.config import BeamConfig, GreedyConfig
 
 
 @pytest.fixture(scope="module")
@@ -54,17 +52,3 @@ def test_runtime_is_a_script_without_exports():
     assert "globalThis.ort={InferenceSession:" in script
     assert not re.search(r"export\s*\{", script)
     assert "Licensed under the MIT License" in script
-
-
-def test_search_has_the_limits_of_the_greedy_search_of_the_model(exported):
-    model = read_runtime(exported)
-    model.decoding = GreedyConfig(max_length_offset=7)
-
-    assert search_of(model) == BeamConfig(max_length_offset=7)
-
-
-def test_search_is_the_beam_search_of_the_model(exported):
-    model = read_runtime(exported)
-    model.decoding = BeamConfig(beam_size=3, early_stopping="first")
-
-    assert search_of(model) == model.decoding

@@ -1,7 +1,13 @@
 import pytest
 import tiny_search as tools
 
-from seq2seq.search.config import LengthPenaltyForm
+from seq2seq.search.config import (
+    BeamConfig,
+    EarlyStopping,
+    GreedyConfig,
+    LengthPenaltyForm,
+    convert_search,
+)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +45,7 @@ def test_the_minimum_length_never_exceeds_the_maximum_length(length):
 
 
 @pytest.mark.parametrize("name", ["greedy", "beam", "mbr", "sampling"])
-def test_as_greedy_keeps_all_limits(name):
+def test_a_search_is_converted_with_the_settings_that_both_have(name):
     limits = {
         "min_length": 2,
         "min_length_ratio": 0.3,
@@ -48,7 +54,11 @@ def test_as_greedy_keeps_all_limits(name):
         "no_repeat_ngram": 4,
     }
 
-    assert tools.decoding(name, **limits).as_greedy() == tools.decoding("greedy", **limits)
+    config, greedy = (tools.decoding(kind, **limits) for kind in (name, "greedy"))
+    assert convert_search(config, GreedyConfig) == greedy
+    beam = BeamConfig(beam_size=3, early_stopping=EarlyStopping.first)
+    assert convert_search(beam, BeamConfig) == beam
+    assert convert_search(beam, BeamConfig, without=["early_stopping"]) == BeamConfig(beam_size=3)
 
 
 def test_the_gnmt_penalty_has_the_published_values():
