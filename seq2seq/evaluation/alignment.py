@@ -11,19 +11,6 @@ from torch import Tensor
 from seq2seq.files.links import Links
 
 
-def word_links(
-    attention_weights: Tensor,
-    source_words: Sequence[int],
-    target_words: Sequence[int],
-    *,
-    target_tokens: Sequence[str],
-) -> Links:
-    """Link each target word to the source word that it attends to most; see `word_weights`."""
-    return argmax_links(
-        word_weights(attention_weights, source_words, target_words, target_tokens=target_tokens)
-    )
-
-
 def word_weights(
     attention_weights: Tensor,
     source_words: Sequence[int],

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seq2seq.kernels.gru import run_gru
-from seq2seq.model.gru import BidirectionalGRU, run_bidirectional
+from seq2seq.model.gru import BidirectionalGRU, BidirectionalLayers
 from seq2seq.runtime.numerics import cpu_has_amx
 
 logger = logging.getLogger(__name__)
@@ -76,13 +76,13 @@ class Int8Linear(nn.Module):
         return outputs.view(*inputs.shape[:-1], self.out_features)
 
 
-class Int8GRU(nn.Module):
+class Int8GRU(BidirectionalLayers):
     """A `BidirectionalGRU` for inference that multiplies 8-bit integers."""
 
     def __init__(self, gru: BidirectionalGRU) -> None:
         super().__init__()
         self.num_layers, self.hidden_size = gru.num_layers, gru.hidden_size
-        self.residual = gru.residual
+        self.residual, self.between_layers = gru.residual, nn.Identity()
         weights = dict(gru.named_parameters())
         # The names are torch's without "weight_": ih projects the input, hh projects the state.
         self.projections = nn.ModuleDict(
@@ -95,18 +95,7 @@ class Int8GRU(nn.Module):
             }
         )
 
-    def forward(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Read sequences in both directions, as `BidirectionalGRU.forward` does."""
-        return run_bidirectional(
-            inputs,
-            mask,
-            self._direction,
-            num_layers=self.num_layers,
-            between=nn.Identity(),
-            residual=self.residual,
-        )
-
-    def _direction(self, inputs: Tensor, padding: Tensor | None, suffix: str) -> Tensor:
+    def direction(self, inputs: Tensor, padding: Tensor | None, suffix: str) -> Tensor:
         projected = self.projections[f"ih_{suffix}"](inputs)
         hidden = inputs.new_zeros(inputs.shape[1], self.hidden_size)
         projection = self.projections[f"hh_{suffix}"]

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from seq2seq.data.tokenizers.interface import UNKNOWN_SURFACE, TokenizerPair
-from seq2seq.evaluation.alignment import word_links
+from seq2seq.evaluation.alignment import argmax_links, word_weights
 from seq2seq.evaluation.measures import Sentences
 from seq2seq.files.links import GoldLinks, Links
 from seq2seq.inference.ensemble import Ensemble
@@ -58,7 +58,7 @@ def attention_links(
         words = target.words(hypothesis.text, hypothesis.ids)
     labels = target.tokens(hypothesis.ids)
     for heads in chain([weights], (head.unsqueeze(0) for head in weights)):
-        yield word_links(heads, source_words, words, target_tokens=labels)
+        yield argmax_links(word_weights(heads, source_words, words, target_tokens=labels))
 
 
 def read_sentences(

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from seq2seq.checks import Config, Dropout, FilePath, Layers, Mark, Size
 
@@ -44,9 +44,17 @@ class SideConfig(Config, marks=(Mark.named, Mark.model)):
     """Path of the pretrained word vectors that initialize the embedding."""
     dropout_mode: Annotated[DropoutMode, Mark.named] = DropoutMode.step
     """Whether a dropout mask is drawn for each step or once for all steps of a sequence."""
+    directions: ClassVar[int] = 1
+    """Number of directions; the hidden states of all directions form one state."""
 
     def __post_init__(self) -> None:
         Config.__post_init__(self)
+        if self.self_attention and self.directions * self.hidden_size % self.self_attention_heads:
+            factor = "2 * " if self.directions == 2 else ""
+            raise ValueError(
+                f"{self.section}.self_attention_heads={self.self_attention_heads} must divide "
+                f"{factor}{self.section}.hidden_size={self.directions * self.hidden_size}"
+            )
         if self.residual and self.num_layers == 1:
             raise ValueError(
                 f"{self.section}.residual=true connects layers, but {self.section}.num_layers=1; "
@@ -60,14 +68,7 @@ class EncoderConfig(SideConfig, section="model.encoder"):
 
     hidden_size: Size
     """Size of the hidden state of one direction; a source state has twice this size."""
-
-    def __post_init__(self) -> None:
-        SideConfig.__post_init__(self)
-        if self.self_attention and 2 * self.hidden_size % self.self_attention_heads:
-            raise ValueError(
-                f"model.encoder.self_attention_heads={self.self_attention_heads} must divide "
-                f"2 * model.encoder.hidden_size={2 * self.hidden_size}"
-            )
+    directions: ClassVar[int] = 2
 
 
 class DecoderForm(Enum):
@@ -97,11 +98,6 @@ class DecoderConfig(SideConfig, section="model.decoder"):
 
     def __post_init__(self) -> None:
         SideConfig.__post_init__(self)
-        if self.self_attention and self.hidden_size % self.self_attention_heads:
-            raise ValueError(
-                f"model.decoder.self_attention_heads={self.self_attention_heads} must divide "
-                f"model.decoder.hidden_size={self.hidden_size}"
-            )
         if self.input_feeding and self.form is not DecoderForm.luong:
             raise ValueError(
                 f"model.decoder.input_feeding=true needs model.decoder.form=luong, not "
@@ -151,22 +147,15 @@ class ModelConfig(Config, section="model", marks=(Mark.named, Mark.model)):
 
     def __post_init__(self) -> None:
         Config.__post_init__(self)
-        encoder, decoder = self.encoder, self.decoder
-        if (
-            self.tied_embeddings is not TiedEmbeddings.none
-            and decoder.readout_size != decoder.embedding_size
-        ):
-            raise ValueError(
-                f"model.decoder.readout_size={decoder.readout_size} must equal "
-                f"model.decoder.embedding_size={decoder.embedding_size} where "
-                f"model.tied_embeddings={self.tied_embeddings.value}"
-            )
-        if (
-            self.tied_embeddings is TiedEmbeddings.all
-            and encoder.embedding_size != decoder.embedding_size
-        ):
-            raise ValueError(
-                f"model.encoder.embedding_size={encoder.embedding_size} must equal "
-                f"model.decoder.embedding_size={decoder.embedding_size} where "
-                "model.tied_embeddings=all"
-            )
+        size = self.decoder.embedding_size
+        tied = {}
+        if self.tied_embeddings is not TiedEmbeddings.none:
+            tied["decoder.readout_size"] = self.decoder.readout_size
+        if self.tied_embeddings is TiedEmbeddings.all:
+            tied["encoder.embedding_size"] = self.encoder.embedding_size
+        for key, other in tied.items():
+            if other != size:
+                raise ValueError(
+                    f"model.{key}={other} must equal model.decoder.embedding_size={size} where "
+                    f"model.tied_embeddings={self.tied_embeddings.value}"
+                )

@@ -2,7 +2,8 @@
 
 # B batch, R rows, T length, I input, H hidden of one direction, L layers
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -49,7 +50,51 @@ class GRUCell(nn.Module):
         return torch.stack(states)
 
 
-class BidirectionalGRU(nn.GRU):
+class BidirectionalLayers(nn.Module, ABC):
+    """Runs both directions of every layer of a GRU."""
+
+    num_layers: int
+    residual: bool
+    """Whether the input of each layer above the first is added to its states."""
+    between_layers: nn.Module
+    """Applied to the states between two layers."""
+
+    def forward(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Run over sequences in both directions.
+
+        Args:
+            inputs: Input sequences, (B, T, I).
+            mask: (B, T) bool; True marks a real position. Padding comes last.
+
+        Returns:
+            States (B, T, 2H), undefined at padding, and the last state of each direction in the
+            top layer, (B, 2H), which is 0 for a sequence without a real position. Residual
+            connections add the input of a layer to its states, but not to its last state.
+        """
+        outputs = inputs.transpose(0, 1)  # (T, B, I)
+        # Only a CPU checks whether there is padding; the check would make the host wait for a GPU.
+        padding = None if mask.device.type == "cpu" and mask.all() else ~mask.t()
+        for layer in range(self.num_layers):
+            layer_inputs = self.between_layers(outputs) if layer else outputs
+            forward = self.direction(layer_inputs, padding, f"l{layer}")
+            backward = self.direction(layer_inputs, padding, f"l{layer}_reverse")
+            states = torch.cat((forward, backward), dim=-1)
+            outputs = outputs + states if self.residual and layer else states
+        states = outputs.transpose(0, 1).contiguous()  # (B, T, 2H)
+        return states, torch.cat((forward[-1], backward[0]), dim=-1)
+
+    @abstractmethod
+    def direction(self, inputs: Tensor, padding: Tensor | None, suffix: str) -> Tensor:
+        """Return the states (T, B, H) of one direction of a layer.
+
+        Args:
+            inputs: (T, B, I).
+            padding: (T, B) bool; None without padding.
+            suffix: End of the parameters' names: `l0`, `l0_reverse`, `l1`, ...
+        """
+
+
+class BidirectionalGRU(BidirectionalLayers, nn.GRU):  # type: ignore[misc]
     """Bidirectional GRU layers over padded sequences, with the parameters of `torch.nn.GRU`.
 
     CUDA devices use cuDNN. Other devices use `unroll_gru`, which is faster than torch's loop.
@@ -77,30 +122,9 @@ class BidirectionalGRU(nn.GRU):
         shared_dim = 0 if dropout_mode is DropoutMode.sequence else None  # the time axis
         self.between_layers = Dropout(self.dropout, shared_dim=shared_dim)
 
-    def forward(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
-        """Run over sequences in both directions.
-
-        Args:
-            inputs: Input sequences, (B, T, I).
-            mask: (B, T) bool; True marks a real position. Padding comes last.
-
-        Returns:
-            States (B, T, 2H), undefined at padding, and the last state of each direction in the
-            top layer, (B, 2H), which is 0 for a sequence without a real position. Residual
-            connections add the input of a layer to its states, but not to its last state.
-        """
-        direction = self._cudnn_direction if inputs.is_cuda else self._direction
-        return run_bidirectional(
-            inputs,
-            mask,
-            direction,
-            num_layers=self.num_layers,
-            between=self.between_layers,
-            residual=self.residual,
-        )
-
-    def _direction(self, inputs: Tensor, padding: Tensor | None, suffix: str) -> Tensor:
-        """Run one direction of a layer, as `run_bidirectional` calls it."""
+    def direction(self, inputs: Tensor, padding: Tensor | None, suffix: str) -> Tensor:
+        if inputs.is_cuda:
+            return self._cudnn_direction(inputs, padding, suffix)
         input_weight, weight, input_bias, bias = direction_parameters(self, suffix)
         projected = functional.linear(inputs, input_weight, input_bias)
         hidden = inputs.new_zeros(inputs.shape[1], self.hidden_size)
@@ -108,7 +132,7 @@ class BidirectionalGRU(nn.GRU):
         return unroll_gru(projected, hidden, weight, bias, padding=padding, reverse=is_reverse)
 
     def _cudnn_direction(self, inputs: Tensor, padding: Tensor | None, suffix: str) -> Tensor:
-        """Run one direction of a layer on CUDA, as `run_bidirectional` calls it."""
+        """Run one direction of a layer on CUDA."""
         assert padding is not None
         parameters = direction_parameters(self, suffix)
         # Autocast would run cuDNN, and so the states, in fp16 even if autocast's type is bf16.
@@ -121,43 +145,6 @@ class BidirectionalGRU(nn.GRU):
             for layer in range(self.num_layers):
                 for suffix in (f"l{layer}", f"l{layer}_reverse"):
                     flatten_direction(direction_parameters(self, suffix))
-
-
-def run_bidirectional(
-    inputs: Tensor,
-    mask: Tensor,
-    direction: Callable[[Tensor, Tensor | None, str], Tensor],
-    *,
-    num_layers: int,
-    between: Callable[[Tensor], Tensor],
-    residual: bool,
-) -> tuple[Tensor, Tensor]:
-    """Run both directions of every layer.
-
-    Args:
-        inputs: Input sequences, (B, T, I).
-        mask: (B, T) bool; True marks a real position.
-        direction: Computes the states (T, B, H) of one direction of a layer. Its arguments are
-            the inputs (T, B, I), the mask of padding (T, B) or None, and the suffix of the
-            parameters' names: `l0`, `l0_reverse`, `l1`, ...
-        num_layers: Number of layers, L.
-        between: Function applied to the states between two layers.
-        residual: Whether the input of each layer above the first is added to its states.
-
-    Returns:
-        The results of `BidirectionalGRU.forward`.
-    """
-    outputs = inputs.transpose(0, 1)  # (T, B, I)
-    # Only a CPU checks whether there is padding; the check would make the host wait for a GPU.
-    padding = None if mask.device.type == "cpu" and mask.all() else ~mask.t()
-    for layer in range(num_layers):
-        layer_inputs = between(outputs) if layer else outputs
-        forward = direction(layer_inputs, padding, f"l{layer}")
-        backward = direction(layer_inputs, padding, f"l{layer}_reverse")
-        states = torch.cat((forward, backward), dim=-1)
-        outputs = outputs + states if residual and layer else states
-    states = outputs.transpose(0, 1).contiguous()  # (B, T, 2H)
-    return states, torch.cat((forward[-1], backward[0]), dim=-1)
 
 
 def direction_parameters(gru: nn.GRU, suffix: str) -> list[nn.Parameter]:

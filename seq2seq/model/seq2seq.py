@@ -68,7 +68,7 @@ class Seq2Seq(nn.Module):
                 f"model.bridge=zero with attention={attention.name} would hide the source from the "
                 "decoder; choose another bridge or attention"
             )
-        self.bridge = build_bridge(
+        self.bridge = StateBridge(
             config.bridge,
             states_size=self.encoder.states_size,
             hidden_size=decoder.hidden_size,
@@ -172,16 +172,23 @@ def count_shared_parameters(model: Seq2Seq) -> int:
     return count_parameters(nn.ModuleList((model.encoder, decoder.embedding, decoder.output)))
 
 
-class ProjectionBridge(nn.Module):
-    """Projects the last state of each direction, with one projection per decoder layer."""
+class StateBridge(nn.Module):
+    """Computes the decoder's first hidden states from the source, with one projection per layer.
 
-    def __init__(self, states_size: int, hidden_size: int, num_layers: int) -> None:
+    `Bridge.projection` reads the last state of each direction, `Bridge.mean` the mean of the real
+    states. With `Bridge.zero`, attention is the only path from the source to the decoder.
+    """
+
+    def __init__(
+        self, kind: Bridge, *, states_size: int, hidden_size: int, num_layers: int
+    ) -> None:
         super().__init__()
-        self.num_layers = num_layers
-        self.projection = nn.Linear(states_size, num_layers * hidden_size)
+        self.kind, self.shape = kind, (num_layers, hidden_size)
+        if kind is not Bridge.zero:
+            self.projection = nn.Linear(states_size, num_layers * hidden_size)
 
     def forward(self, states: Tensor, source_mask: Tensor, last: Tensor) -> Tensor:
-        """Compute the decoder's first hidden states.
+        """Compute the first hidden states.
 
         Args:
             states: Encoder states, (B, S, D), 0 at padding.
@@ -191,47 +198,10 @@ class ProjectionBridge(nn.Module):
         Returns:
             Hidden states, (B, L, H).
         """
-        return self._project(last)
-
-    def _project(self, summary: Tensor) -> Tensor:
+        if self.kind is Bridge.zero:
+            return states.new_zeros(states.shape[0], *self.shape)
+        if self.kind is Bridge.mean:
+            last = states.sum(1) / source_mask.sum(1, keepdim=True).clamp(min=1)
         # The product may use low precision; the state, which accumulates over the steps, does not.
-        hidden = torch.tanh(self.projection(summary).to(summary.dtype))
-        return hidden.view(summary.shape[0], self.num_layers, -1)
-
-
-class MeanBridge(ProjectionBridge):
-    """Projects the mean of the real states."""
-
-    def forward(self, states: Tensor, source_mask: Tensor, last: Tensor) -> Tensor:
-        lengths = source_mask.sum(1, keepdim=True).clamp(min=1)
-        return self._project(states.sum(1) / lengths)
-
-
-class ZeroBridge(nn.Module):
-    """Returns zeros; attention is then the only path from the source to the decoder."""
-
-    def __init__(self, states_size: int, hidden_size: int, num_layers: int) -> None:
-        super().__init__()
-        self.shape = (num_layers, hidden_size)
-
-    def forward(self, states: Tensor, source_mask: Tensor, last: Tensor) -> Tensor:
-        return states.new_zeros(states.shape[0], *self.shape)
-
-
-def build_bridge(
-    kind: Bridge, *, states_size: int, hidden_size: int, num_layers: int
-) -> ProjectionBridge | ZeroBridge:
-    """Build a bridge.
-
-    Args:
-        kind: Kind of bridge.
-        states_size: Size of an encoder state, D.
-        hidden_size: Size of a decoder state, H.
-        num_layers: Number of decoder layers, L.
-    """
-    types: dict[Bridge, type[ProjectionBridge] | type[ZeroBridge]] = {
-        Bridge.projection: ProjectionBridge,
-        Bridge.mean: MeanBridge,
-        Bridge.zero: ZeroBridge,
-    }
-    return types[kind](states_size, hidden_size, num_layers)
+        hidden = torch.tanh(self.projection(last).to(last.dtype))
+        return hidden.view(last.shape[0], *self.shape)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from seq2seq.analysis.attribution import attribute
+from seq2seq.analysis.run import Run
 from seq2seq.config.composition import USER_ERRORS, describe_error
 from seq2seq.evaluation.measures import MEASURES, Sentences, measure, ratio, total_scores
 from seq2seq.evaluation.significance import compare_groups
@@ -26,8 +26,7 @@ def measure_attributions(runs: Sequence[StudyRun]) -> None:
     """
     for run in (run for run in runs if run.failure is None):
         try:
-            texts = run.directory.read_texts("test", ("src", "ref"))
-            found = attribute(run.directory.path, list(zip(*texts, strict=True)))
+            found = Run(run.directory.path).attributions()
         except USER_ERRORS as error:
             logger.warning("%s has no attributions: %s", run.name, describe_error(error))
             continue

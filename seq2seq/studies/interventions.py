@@ -9,16 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from seq2seq.analysis.interventions import (
-    Intervention,
-    OnHead,
-    Other,
-    count_changed_words,
-    intervene,
-)
+from seq2seq.analysis.interventions import Intervention, OnHead, Other, count_changed_words
+from seq2seq.analysis.run import Run
 from seq2seq.config.composition import USER_ERRORS, describe_error
 from seq2seq.evaluation.measures import ratio
-from seq2seq.evaluation.metrics import Array, ScoringRule, corpus_bleu
+from seq2seq.evaluation.metrics import Array, corpus_bleu
 from seq2seq.evaluation.significance import (
     SENTENCES_ONLY,
     GroupComparison,
@@ -27,7 +22,6 @@ from seq2seq.evaluation.significance import (
     correct,
     p_text,
 )
-from seq2seq.files.links import read_links
 from seq2seq.studies.comparison import STAR
 from seq2seq.studies.runs import Group, StudyRun
 from seq2seq.studies.tables import INTERVAL_HINT
@@ -203,19 +197,7 @@ def _choose_run(
 def _intervene(run: StudyRun, intervention: Intervention) -> dict[str, tuple[Array, Array]]:
     """Return two statistics (S, K) for each known loss of `_LOSSES`, which is the difference of
     their scores."""
-    directory = run.directory
-    sources, translations, references = directory.read_texts("test", ("src", "hyp", "ref"))
-    gold = directory.text("test", "gold")
-    found = intervene(
-        directory.path,
-        intervention,
-        sources=sources,
-        translations=translations,
-        references=references,
-        before=run.statistics,
-        gold=list(read_links(str(gold))) if gold.is_file() else None,
-        rule=ScoringRule.of_signature(run.signature),
-    )
+    found = Run(run.directory.path).intervene(intervention)
     before, after = (
         {n: rows[:, 0] for n, rows in each.items()} for each in (run.statistics, found.statistics)
     )
@@ -223,7 +205,7 @@ def _intervene(run: StudyRun, intervention: Intervention) -> dict[str, tuple[Arr
     if found.bleu is None:
         return known
     lines = [each.text for each in found.translations]
-    changed = np.array(list(map(count_changed_words, translations, lines)), dtype=np.float64)
+    changed = np.array(list(map(count_changed_words, run.translations, lines)), dtype=np.float64)
     return known | {
         "bleu_lost": (before["bleu"], after["bleu"]),
         "changed_words": (changed, np.zeros_like(changed)),

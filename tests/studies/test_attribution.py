@@ -3,8 +3,8 @@ import csv
 import numpy as np
 import pytest
 
+from seq2seq.analysis import run as analysis_run
 from seq2seq.evaluation.attribution import Attribution
-from seq2seq.studies import attribution
 from seq2seq.studies.attribution import TAUS, attribution_section, measure_attributions
 from seq2seq.studies.report import study_page
 from seq2seq.studies.runs import group_runs, read_runs
@@ -16,7 +16,7 @@ def known(monkeypatch):
     """Let the attention of multihead follow erasure, and return the attributions of each run."""
     found = {}
 
-    def attribute(path, pairs):
+    def attribute(path, pairs, *, device):
         random = np.random.default_rng(len(found))
         found[path.name] = []
         for _ in pairs:
@@ -28,7 +28,7 @@ def known(monkeypatch):
             found[path.name].append(Attribution(*words, attention, erasure, gradient))
         return found[path.name]
 
-    monkeypatch.setattr(attribution, "attribute", attribute)
+    monkeypatch.setattr(analysis_run, "attribute", attribute)
     return found
 
 
@@ -87,15 +87,15 @@ def test_the_report_has_no_section_of_runs_that_were_not_measured(trained):
 
 def test_a_run_that_cannot_be_measured_is_left_out_with_a_warning(trained, known, caplog):
     first, second, *_ = runs = read_runs([trained])
-    first.failure, measured = "out of memory", attribution.attribute
+    first.failure, measured = "out of memory", analysis_run.attribute
 
-    def refuse(path, pairs):
+    def refuse(path, pairs, **options):
         if path == second.directory.path:
             raise ValueError("no such type")
-        return measured(path, pairs)
+        return measured(path, pairs, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attribution, "attribute", refuse)
+        patch.setattr(analysis_run, "attribute", refuse)
         measure_attributions(runs)
 
     assert caplog.messages == [f"{second.name} has no attributions: no such type"]
