@@ -319,12 +319,6 @@ def _metric_scores(results: "Sequence[Result | str]") -> list[MetricScore]:
     scores: list[MetricScore] = []
     for result in results:
         assert isinstance(result, Result)
-        score, mean = float(result.score), _plain(result.mean)
-        p_value = 1.0 if scores and score == scores[0].score else _plain(result.p_value)
-        scores.append(MetricScore(score, mean, _plain(result.ci), p_value))
+        p_value = 1.0 if scores and result.score == scores[0].score else result.p_value
+        scores.append(MetricScore(result.score, result.mean, result.ci, p_value))
     return scores
-
-
-def _plain(value: float | None) -> float | None:
-    """Convert a NumPy number, which JSON cannot represent, to a Python float."""
-    return None if value is None else float(value)

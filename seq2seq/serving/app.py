@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Annotated, NamedTuple
 
 from fastapi import Depends, FastAPI, Request, Response
@@ -34,14 +35,20 @@ from seq2seq.serving.interface import (
 )
 from seq2seq.serving.metrics import Metrics, Observed
 from seq2seq.serving.models import Load, Models, Pair
-from seq2seq.serving.page import PAGE_HEADERS, make_page
 from seq2seq.serving.texts import Split, SplitHtml, SplitText, split_text
+from seq2seq.visualization.page import render_page
 
 _MOST_WEIGHTS = 250_000
 """Maximum number of attention weights in an answer; more would delay the other requests."""
 _SHARES = 4
 """Number of the largest requests that the queue has room for, so that one request cannot fill
 it."""
+_PAGE_HEADERS = {
+    "Content-Security-Policy": "frame-ancestors 'none'",  # the page itself sets the other rules
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-cache",
+}
 _RETRY = {"Retry-After": "1"}
 """Header of an answer to a request that may succeed if it is sent again."""
 Read = Callable[[str, Split], SplitText | SplitHtml]
@@ -81,7 +88,7 @@ class Service:
         self._config = config
         self._api_keys = [key.encode() for key in api_keys]
         self._metrics = Metrics()
-        self._page = make_page()
+        self._page = render_page(Path(__file__).with_name("page.html"), {})
         self.models = Models(config, load=load, metrics=self._metrics)
 
     def application(self) -> FastAPI:
@@ -133,7 +140,7 @@ class Service:
 
     async def page(self) -> Response:
         """Return the translation page."""
-        return Response(self._page, media_type="text/html", headers=PAGE_HEADERS)
+        return Response(self._page, media_type="text/html", headers=_PAGE_HEADERS)
 
     async def health(self) -> dict[str, str]:
         """Answer as long as the process works."""
