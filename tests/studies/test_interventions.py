@@ -1,6 +1,7 @@
 import csv
 import math
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -51,6 +52,16 @@ def test_an_intervention_that_no_run_can_do_is_warned_of(groups, caplog):
         r"model has no such head; number of heads: \d",
         message,
     )
+
+
+def test_a_run_without_its_statistics_is_left_out(trained, tmp_path):
+    shutil.copytree(trained, tmp_path / "sweep")
+    (tmp_path / "sweep" / "multihead-1" / "test.npz").unlink()
+
+    found = find_differences(read_runs([tmp_path / "sweep"]), None, [find_intervention("uniform")])
+
+    assert [row["runs"] for row in found.losses if row["group"] == "multihead"] == [1]
+    assert any("test.npz" in note for note in found.notes)
 
 
 def test_losses_are_the_means_over_the_runs(findings):
