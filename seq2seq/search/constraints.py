@@ -3,9 +3,9 @@
 # B sentences, R rows (hypotheses), L tokens so far with BOS, P prefix, F sequences, n their length,
 # V vocabulary
 
-import copy
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
 
 import torch
@@ -95,6 +95,7 @@ def build_constraints(
     )
 
 
+@dataclass(kw_only=True, slots=True)
 class _ActiveConstraints(Constraints):
     """The tokens of each row so far and the constraints on the next one.
 
@@ -102,65 +103,54 @@ class _ActiveConstraints(Constraints):
     allowed may end, even if it is too short; `report` counts these.
     """
 
-    def __init__(
-        self,
-        *,
-        produced: Tensor,
-        prefixes: Tensor,
-        shortest: Tensor,
-        banned: tuple[Tensor, ...],
-        no_repeat_ngram: int,
-        ids: Sequence[int],
-    ) -> None:
-        self._produced = produced  # (R, L)
-        self._prefixes = prefixes  # (R, P); PAD: no token required
-        self._shortest = shortest  # (R,)
-        self._banned = banned  # (F, n) for each length n
-        self._no_repeat_ngram = no_repeat_ngram
-        self._ids = ids  # ids in prefixes and banned sequences, sorted
-        self._stuck_counts: list[int] = []  # number of live rows without an allowed token, per step
+    produced: Tensor  # (R, L)
+    prefixes: Tensor  # (R, P); PAD: no token required
+    shortest: Tensor  # (R,)
+    banned: tuple[Tensor, ...]  # (F, n) for each length n
+    no_repeat_ngram: int
+    ids: Sequence[int]  # ids in prefixes and banned sequences, sorted
+    stuck_counts: list[int] = field(default_factory=list)
+    """Number of live rows without an allowed token in each step; all copies share the list."""
 
     def apply(self, log_probabilities: Tensor, *, live: Tensor) -> Tensor:
         self._check_ids(log_probabilities.shape[1])
-        length = self._produced.shape[1]  # including the next token, excluding BOS
+        length = self.produced.shape[1]  # including the next token, excluding BOS
         eos_values = log_probabilities[:, EOS].clone()
         required = self._required_tokens()  # (R, 1)
         required_values = log_probabilities.gather(1, required)
         self._block(log_probabilities)
-        log_probabilities[:, EOS].masked_fill_(self._shortest > length, -torch.inf)
+        log_probabilities[:, EOS].masked_fill_(self.shortest > length, -torch.inf)
         # Rows without a required token write the -inf of PAD back to PAD.
         log_probabilities.masked_fill_(required != PAD, -torch.inf)
         log_probabilities.scatter_(1, required, required_values)
         stuck = log_probabilities.amax(dim=1) == -torch.inf
         if stuck.any():
-            self._stuck_counts.append(int((stuck & live).sum()))
+            self.stuck_counts.append(int((stuck & live).sum()))
             log_probabilities[stuck, EOS] = eos_values[stuck]
         return log_probabilities
 
     def select(self, rows: Tensor) -> Constraints:
-        return self._replace(self._produced[rows], self._prefixes[rows], self._shortest[rows])
+        return replace(
+            self,
+            produced=self.produced[rows],
+            prefixes=self.prefixes[rows],
+            shortest=self.shortest[rows],
+        )
 
     def extend(self, tokens: Tensor) -> Constraints:
-        produced = torch.cat((self._produced, tokens.unsqueeze(1)), dim=1)
-        return self._replace(produced, self._prefixes, self._shortest)
+        return replace(self, produced=torch.cat((self.produced, tokens.unsqueeze(1)), dim=1))
 
     def report(self) -> None:
-        if num_stuck := sum(self._stuck_counts):
+        if num_stuck := sum(self.stuck_counts):
             logger.warning(
                 "hypotheses that ended because no token was allowed: %d; set a larger "
                 "decoding.no_repeat_ngram or ban less",
                 num_stuck,
             )
 
-    def _replace(self, produced: Tensor, prefixes: Tensor, shortest: Tensor) -> Constraints:
-        # All copies share the list of counts.
-        changed = copy.copy(self)
-        changed._produced, changed._prefixes, changed._shortest = produced, prefixes, shortest
-        return changed
-
     def _check_ids(self, vocabulary_size: int) -> None:
         """Raise ValueError if a prefix or a banned sequence has an id that is no token."""
-        for token in (*self._ids[:1], *self._ids[-1:]):
+        for token in (*self.ids[:1], *self.ids[-1:]):
             if not 0 <= token < vocabulary_size:
                 raise ValueError(
                     f"a prefix or a banned sequence contains token id {token}, which is outside "
@@ -169,18 +159,18 @@ class _ActiveConstraints(Constraints):
 
     def _required_tokens(self) -> Tensor:
         """Return the next token of each prefix, or PAD, (R, 1)."""
-        place = self._produced.shape[1] - 1
-        if place < self._prefixes.shape[1]:
-            return self._prefixes[:, place : place + 1]
-        return torch.full_like(self._produced[:, :1], PAD)
+        place = self.produced.shape[1] - 1
+        if place < self.prefixes.shape[1]:
+            return self.prefixes[:, place : place + 1]
+        return torch.full_like(self.produced[:, :1], PAD)
 
     def _block(self, log_probabilities: Tensor) -> None:
         """Block every token that would complete a banned sequence or repeat an n-gram."""
-        size, length = self._no_repeat_ngram, self._produced.shape[1]
-        for sequences in self._banned:
-            _block_last(log_probabilities, self._produced, sequences.unsqueeze(0))
+        size, length = self.no_repeat_ngram, self.produced.shape[1]
+        for sequences in self.banned:
+            _block_last(log_probabilities, self.produced, sequences.unsqueeze(0))
         if 0 < size <= length:
-            _block_last(log_probabilities, self._produced, self._produced.unfold(1, size, 1))
+            _block_last(log_probabilities, self.produced, self.produced.unfold(1, size, 1))
 
 
 def _block_last(log_probabilities: Tensor, produced: Tensor, sequences: Tensor) -> None:
