@@ -35,6 +35,9 @@ with imports_in_one_line():
 
 logger = logging.getLogger(__name__)
 
+_LONG = 500
+"""Number of words above which TER takes tens of seconds for a line."""
+
 
 class ScoreFormat(Enum):
     """The format of the scores."""
@@ -99,6 +102,15 @@ def score_systems(config: ScoreConfig) -> None:
                 f"{key}={name} has {counted(len(lines), 'line')} but "
                 f"reference={config.reference[0]} has {count:,}; line for line they "
                 "must translate the same sentences"
+            )
+        longest, number = max((len(line.split()), -place) for place, line in enumerate(lines, 1))
+        if longest > _LONG:
+            logger.warning(
+                "%s=%s: line %d has %d words; TER takes minutes for such a line",
+                key,
+                name,
+                -number,
+                longest,
             )
     # The name of a file ends with its language: ref.en or ref.en.gz.
     language = Path(config.reference[0].removesuffix(".gz")).suffix.removeprefix(".")

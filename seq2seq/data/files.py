@@ -3,7 +3,6 @@
 import hashlib
 import logging
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -165,9 +164,6 @@ def _tagged(pair: Pair, tag: str | None) -> Pair:
     return pair._replace(source=f"{tag} {pair.source}", links=links)
 
 
-_INVALID_KINDS = {"empty_lines": "with an empty side", "invalid_utf8": "that are not UTF-8"}
-
-
 @load_corpora.register
 def load_files(config: FilesConfig) -> Corpora:
     """Open the files of the configuration as corpora.
@@ -279,10 +275,9 @@ class _Reader:
     num_lines: int
     num_columns: int = 0
     """Number of lines in a file; 0 before the first file is read."""
-    has_reported: bool = False
 
     def lines(self) -> Iterator[Pair | None]:
-        num_skipped: Counter[str] = Counter()
+        num_skipped = 0
         rows = zip(*(_read_lines(path) for path in self.paths), strict=True)
         for number, lines in enumerate(rows, start=1):
             try:
@@ -290,20 +285,15 @@ class _Reader:
             except _InvalidPairError as invalid:
                 if self.on_invalid[invalid.key] is OnInvalid.error:
                     raise
-                num_skipped[invalid.key] += 1
+                num_skipped += 1
                 pair = None
             yield pair
-        label = f"data.{self.name}={','.join(map(str, self.paths))}"
-        if num_skipped.total() == self.num_lines:
+        if num_skipped == self.num_lines:
+            label = f"data.{self.name}={','.join(map(str, self.paths))}"
             raise ValueError(
                 f"{label}: none of {self.num_lines} pairs is left, because each was skipped; check "
                 "that the files contain UTF-8 text on both sides"
             )
-        if not self.has_reported:
-            self.has_reported = True
-            for key, count in num_skipped.items():
-                message = "%s: skipped %d of %d pairs %s (data.%s=skip)"
-                logger.warning(message, label, count, self.num_lines, _INVALID_KINDS[key], key)
 
     def _parse(self, lines: Sequence[bytes], *, number: int) -> Pair:
         sides = [

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from seq2seq.config.schema import TrainConfig
-from seq2seq.data.advice import warn_of_shared
+from seq2seq.data.advice import warn_of_long, warn_of_shared
 from seq2seq.data.batching import (
     EncodedCorpus,
     IdRows,
@@ -108,6 +108,7 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
     def to_score(corpus: Corpus) -> EvaluationSet:
         ids = encode_corpus(corpus, tokenizers, replace(config.data, max_length=UNLIMITED))
         warn_of_shared(corpus.name, ids, encoded)
+        warn_of_long(corpus.name, ids, config.data.max_length)
         pairs = list(corpus)
         links = [pair.links for pair in pairs if pair.links is not None]
         return EvaluationSet(

@@ -150,6 +150,17 @@ def test_references_without_spaces_are_reported(caplog):
     assert record.getMessage().startswith("ref.xx has hardly any spaces, so BLEU with b")
 
 
+def test_a_line_for_which_ter_takes_minutes_is_named(caplog, monkeypatch):
+    monkeypatch.setattr("seq2seq.cli.score._LONG", 6)
+
+    scored()
+
+    assert caplog.messages == [
+        f"{name}: line {line} has 7 words; TER takes minutes for such a line"
+        for name, line in (("reference=ref.en", 1), ("hypotheses=a.en", 3))
+    ]
+
+
 def test_lines_are_read_as_by_translate():
     odd = ["\u2028".join(REFERENCE[:2]), *REFERENCE[2:]]
     Path("odd.en.gz").write_bytes(gzip.compress(("\ufeff" + "\r\n".join(odd)).encode()))

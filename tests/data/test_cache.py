@@ -240,6 +240,17 @@ def test_skipped_pairs_are_counted_in_one_warning_each_time(config, caplog):
         ]
 
 
+def test_invalid_pairs_are_counted_in_one_warning_each_time(config, caplog):
+    skipping = replace(config, empty_lines=OnInvalid.skip)
+
+    for _ in range(2):
+        caplog.clear()
+        encode_corpus(TinyCorpus([*(Pair(*each) for each in PAIRS), None]), TOKENIZERS, skipping)
+
+        [message] = caplog.messages
+        assert message == "train: skipped 1 of 6 pairs with an empty side (data.empty_lines=skip)"
+
+
 def test_unknown_tokens_are_counted(config, caplog):
     with caplog.at_level(logging.INFO):
         encoded = encode_corpus(corpus_of([("axb", "yz"), ("a", "b")]), TOKENIZERS, config)
