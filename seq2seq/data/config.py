@@ -76,7 +76,7 @@ class DataConfig(Config, section="data", marks=(Mark.named,)):
     empty_lines: OnInvalid
     """Treatment of pairs with an empty side."""
     long_pairs: OnInvalid
-    """Treatment of pairs longer than `max_length`."""
+    """Treatment of training pairs longer than `max_length`."""
     invalid_utf8: OnInvalid
     """Treatment of pairs that are not UTF-8."""
 

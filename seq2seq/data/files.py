@@ -323,7 +323,8 @@ class _Reader:
         source, target, *texts = sides
         if not texts:
             return Pair(source=source, target=target)
-        where = f"{self.paths[-1]}:{number}: gold links"
+        kind = "gold links" if self.paths[1:] else "the third column, gold links"
+        where = f"{self.paths[-1]}:{number}: {kind}"
         links = parse_links(texts[0], where=where)
         check_links(links, len(source.split()), len(target.split()), where=where)
         return Pair(source=source, target=target, links=links)
