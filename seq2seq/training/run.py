@@ -183,7 +183,10 @@ def _prepare(
     return trainer
 
 
-_START_AGAIN = "or start again with overwrite=true"
+_START_AGAIN = (
+    "train on from its best.pt with init_from and another run_name, or start again with "
+    "overwrite=true, which deletes the run"
+)
 
 
 def _last_checkpoint(directory: RunDirectory) -> Checkpoint | None:
