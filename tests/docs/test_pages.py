@@ -264,7 +264,7 @@ RUNNERS: dict[str, Callable[[Path, str], None]] = {
     r"seq2seq-serve .*": run_service,
     r"curl .*": run_curl,
     r"docker (build|run|compose) .*": run_docker,
-    r"(cp|gzip|head|mkdir|paste|printf|tail) .*|cat [^|]*": run_in_shell,
+    r"(cp|gzip|head|mkdir|paste|printf|sort|tail) .*|cat [^|]*": run_in_shell,
     r"(echo|cat|sed) .* \| python translate\.py .*": run_pipe,
     r"python translate\.py .* \| head .*": run_in_shell,
 }
