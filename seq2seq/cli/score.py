@@ -106,7 +106,7 @@ def score_systems(config: ScoreConfig) -> None:
         longest, number = max((len(line.split()), -place) for place, line in enumerate(lines, 1))
         if longest > _LONG:
             logger.warning(
-                "%s=%s: line %d has %d words; TER takes minutes for such a line",
+                "%s=%s: line %d has %d words; TER may take minutes for such a line",
                 key,
                 name,
                 -number,
