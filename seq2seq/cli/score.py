@@ -21,6 +21,7 @@ with imports_in_one_line():
         CHOICES,
         ScoringRule,
         choose_bleu_tokenize,
+        describe_long_line,
         describe_spacing,
     )
     from seq2seq.evaluation.significance import (
@@ -34,9 +35,6 @@ with imports_in_one_line():
     from seq2seq.files.text import open_lines
 
 logger = logging.getLogger(__name__)
-
-_LONG = 500
-"""Number of words above which TER takes tens of seconds for a line."""
 
 
 class ScoreFormat(Enum):
@@ -103,20 +101,15 @@ def score_systems(config: ScoreConfig) -> None:
                 f"reference={config.reference[0]} has {count:,}; line for line they "
                 "must translate the same sentences"
             )
-        longest, number = max((len(line.split()), -place) for place, line in enumerate(lines, 1))
-        if longest > _LONG:
-            logger.warning(
-                "%s=%s: line %d has %d words; TER may take minutes for such a line",
-                key,
-                name,
-                -number,
-                longest,
-            )
     # The name of a file ends with its language: ref.en or ref.en.gz.
     language = Path(config.reference[0].removesuffix(".gz")).suffix.removeprefix(".")
     bleu_tokenize = choose_bleu_tokenize(config.bleu_tokenize, language=language)
     texts = {name: lines for _, name, lines in named}
-    if warning := describe_spacing(texts, bleu_tokenize, key="bleu_tokenize"):
+    warnings = (
+        describe_spacing(texts, bleu_tokenize, key="bleu_tokenize"),
+        describe_long_line(texts),
+    )
+    for warning in filter(None, warnings):
         logger.warning("%s", warning)
     with (
         whole_files() as new_file,

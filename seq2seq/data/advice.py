@@ -67,22 +67,6 @@ def warn_of_shift(name: str, encoded: EncodedCorpus) -> None:
             return
 
 
-def warn_of_long(name: str, encoded: EncodedCorpus, max_length: int) -> None:
-    """Warn of long pairs to score, which are not skipped; translating them and TER take minutes."""
-    longest = np.maximum(encoded.source_rows.lengths(), encoded.target_rows.lengths())
-    (rows,) = np.nonzero(longest > max_length)
-    if len(rows):
-        logger.warning(
-            "%s: %d of %d pairs, the first is pair %d, have a side longer than data.max_length=%d "
-            "tokens; a set to score keeps them, and scoring may take minutes for each",
-            name,
-            len(rows),
-            len(encoded),
-            encoded.indices[rows[0]] + 1,
-            max_length,
-        )
-
-
 def hash_pair(pair: Pair) -> int:
     """Return a number that only pairs of the same text share."""
     text = f"{pair.source}\n{pair.target}".encode("utf-8", "surrogatepass")

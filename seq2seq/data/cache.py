@@ -49,11 +49,11 @@ _MARKER = "complete.json"
 _ABANDONED_AFTER = 24 * 3600.0
 """Seconds after which a hidden path counts as abandoned; writing one never takes so long."""
 _FORMAT = 7
-_INVALID = {
+_SKIPPED = {
     "empty_lines": "with an empty side (data.empty_lines=skip)",
     "invalid_utf8": "that are not UTF-8 (data.invalid_utf8=skip)",
 }
-"""What the keys of skipped lines skip."""
+"""Description of the pairs that each key skips."""
 _CHUNK = 10_000  # pairs in memory at once while a corpus is encoded
 
 _Content = TypeVar("_Content")
@@ -241,7 +241,7 @@ def encode_corpus(corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig)
         f"{counts['unknown_source_ids'] + counts['unknown_target_ids']:,}",
     )
     if skipped := corpus.num_lines - counts["pairs"]:
-        kinds = [kind for key, kind in _INVALID.items() if getattr(config, key) is OnInvalid.skip]
+        kinds = [kind for key, kind in _SKIPPED.items() if getattr(config, key) is OnInvalid.skip]
         logger.warning(
             "%s: skipped %d of %d pairs %s", name, skipped, corpus.num_lines, " or ".join(kinds)
         )

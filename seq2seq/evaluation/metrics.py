@@ -63,6 +63,9 @@ _EXTRAS = {"ja-mecab": "ja", "ko-mecab": "ko"}
 _SPLIT_AT_SPACES = (DEFAULT, "intl", "none")
 _LONGEST_WORDS = 12
 """Mean number of characters between spaces above which a text is not split into words."""
+_MOST_WORDS = 500
+"""Number of words above which a line is called slow: sacreBLEU's TER takes 4 s for 500, 24 s for
+1,200."""
 _IDEOGRAM_TER = ("char", "flores200", "ja-mecab", "zh")
 """Tokenizers of BLEU with which TER counts each ideogram as a word; kana and other scripts without
 spaces stay whole."""
@@ -201,6 +204,22 @@ def describe_spacing(texts: Mapping[str, Sequence[str]], tokenize: str, *, key: 
             return (
                 f"{name} has hardly any spaces, so BLEU with {key}={tokenize} takes whole clauses "
                 f"as words; set {key}=char, or zh, ja-mecab or ko-mecab if it is the language"
+            )
+    return None
+
+
+def describe_long_line(texts: Mapping[str, Sequence[str]]) -> str | None:
+    """Return a warning if a line is so long that its TER takes seconds or minutes, else None.
+
+    Args:
+        texts: Lines of each text, by a description of the text for the message.
+    """
+    for name, lines in texts.items():
+        longest = max(lines, key=lambda line: len(line.split()), default="")
+        if (num_words := len(longest.split())) > _MOST_WORDS:
+            return (
+                f"{name} has a line of {num_words:,} words, {longest[:40]!r}...; its TER is slow "
+                "to compute, so split the line on both sides or remove it"
             )
     return None
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from seq2seq.config.schema import TrainConfig
-from seq2seq.data.advice import warn_of_long, warn_of_shared
+from seq2seq.data.advice import warn_of_shared
 from seq2seq.data.batching import (
     EncodedCorpus,
     IdRows,
@@ -30,6 +30,7 @@ from seq2seq.evaluation.metrics import (
     ScoringRule,
     check_bleu_is_available,
     choose_bleu_tokenize,
+    describe_long_line,
     describe_spacing,
 )
 from seq2seq.files.links import GoldLinks
@@ -108,7 +109,6 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
     def to_score(corpus: Corpus) -> EvaluationSet:
         ids = encode_corpus(corpus, tokenizers, replace(config.data, max_length=UNLIMITED))
         warn_of_shared(corpus.name, ids, encoded)
-        warn_of_long(corpus.name, ids, config.data.max_length)
         pairs = list(corpus)
         links = [pair.links for pair in pairs if pair.links is not None]
         return EvaluationSet(
@@ -130,7 +130,11 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
     scored |= {f"valid.{name}": corpus for name, corpus in corpora.other_valid.items()}
     sets = {name: to_score(corpus) for name, corpus in scored.items()}
     references = {f"data.{name}": each.references for name, each in sets.items()}
-    if warning := describe_spacing(references, tokenize, key=_BLEU_KEY):
+    warnings = (
+        describe_spacing(references, tokenize, key=_BLEU_KEY),
+        describe_long_line(references),
+    )
+    for warning in filter(None, warnings):
         logger.warning("%s", warning)
     return PreparedData(
         tokenizers=tokenizers,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tiny_data import list_corpus, shared
 
-from seq2seq.data.advice import hash_pair, warn_of_long, warn_of_shared
+from seq2seq.data.advice import hash_pair, warn_of_shared
 from seq2seq.data.batching import EncodedCorpus
 from seq2seq.data.cache import encode_corpus
 from seq2seq.data.config import DataConfig, OnInvalid
@@ -106,16 +106,6 @@ def test_pairs_to_score_that_are_in_the_training_text_are_counted(
         "train: skipped 1 of 501 pairs with a side longer than data.max_length=50 tokens",
         *[expected] * is_warned,
     ]
-
-
-def test_long_pairs_to_score_are_counted(config, caplog):
-    encoded = encode([("a", "b"), ("a" * 40, "b"), ("a", "b" * 41)], config)
-
-    warn_of_long("valid", encoded, 41)
-    warn_of_long("valid", encoded, 39)
-
-    [message] = caplog.messages
-    assert message.startswith("valid: 2 of 3 pairs, the first is pair 2, have a side longer than")
 
 
 def test_hashes_of_pairs_are_equal_only_if_both_texts_are():
