@@ -184,7 +184,7 @@ def _prepare(
 
 
 _START_AGAIN = (
-    "train on from its best.pt with init_from and another run_name, or start again with "
+    "train on from the run's best.pt with init_from and another run_name, or start again with "
     "overwrite=true, which deletes the run"
 )
 
