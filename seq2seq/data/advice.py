@@ -15,7 +15,7 @@ _FEW = 20  # up to this many pairs with equal sides give no warning
 _MOST_SHIFT = 3  # largest number of missing lines that is detected
 _FEWEST, _MOST_BLOCKS = 200, 20  # pairs per block; lengths correlate 0.07 by chance
 _BETTER_FIT = 0.4  # a shift that improves the correlation by more is reported
-
+_LEAST_FIT = 0.2  # translations correlate 0.6 and more
 _LOW_BITS = 0xFFFFF
 _BLOCK = 1_000_000  # pairs of a large text that are in memory at once
 
@@ -40,10 +40,12 @@ def warn_of_text(name: str, counts: Mapping[str, int], *, is_copying: bool) -> N
 
 
 def warn_of_shift(name: str, encoded: EncodedCorpus) -> None:
-    """Warn about a block of sources whose lengths fit the targets of other pairs better."""
+    """Warn about lengths that fit the targets of other pairs better, or no targets."""
     size = min(max(_FEWEST, len(encoded) // _MOST_BLOCKS), _BLOCK)
     last = len(encoded) - size - 2 * _MOST_SHIFT
-    for first in np.linspace(0, last, _MOST_BLOCKS).astype(int) if last >= 0 else ():
+    if last < 0:
+        return
+    for first in np.linspace(0, last, _MOST_BLOCKS).astype(int):
         pairs = slice(first, first + size + 2 * _MOST_SHIFT)
         sources, targets = (
             np.log1p(rows.lengths(pairs)) for rows in (encoded.source_rows, encoded.target_rows)
@@ -65,6 +67,18 @@ def warn_of_shift(name: str, encoded: EncodedCorpus) -> None:
                 pair + best - _MOST_SHIFT,
             )
             return
+    some = slice(None, None, len(encoded) // _BLOCK + 1)  # of all parts, if sorted by length
+    with np.errstate(invalid="ignore"):
+        fit = np.corrcoef(encoded.source_rows.lengths(some), encoded.target_rows.lengths(some))[
+            0, 1
+        ]
+    if fit < _LEAST_FIT:
+        logger.warning(
+            "%s: the lengths of sources and targets hardly correlate (%.2f); check that each line "
+            "of one side translates the same line of the other",
+            name,
+            fit,
+        )
 
 
 def hash_pair(pair: Pair) -> int:
