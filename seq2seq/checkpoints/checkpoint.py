@@ -22,7 +22,7 @@ from seq2seq.data.tokenizers.interface import (
     tokenizers_state,
 )
 from seq2seq.files.atomic import DamagedFileError, load_archive, whole_file
-from seq2seq.files.paths import expand_home
+from seq2seq.files.paths import expand_home, nearest_existing
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.version import __version__
 
@@ -146,7 +146,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
     if path.is_dir():
         path = path / "best.pt"
     if not path.exists():
-        raise FileNotFoundError(f"checkpoint={path}: no such file; train one with train.py")
+        raise FileNotFoundError(f"checkpoint={path}: no such file; {_other_runs(path)}")
     content = _read(path)
     try:
         config = config_from_dict(content["config"])
@@ -163,6 +163,13 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         training_state=content["training"],
         origin=f"checkpoint={path}",
     )
+
+
+def _other_runs(path: Path) -> str:
+    """Name the runs near a path where there is none."""
+    folder = nearest_existing(path)
+    runs = sorted(best.parent.name for best in folder.glob("*/best.pt"))
+    return f"{folder} has {', '.join(runs)}" if runs else "train one with train.py"
 
 
 def load_checkpoints(paths: Sequence[str | Path]) -> list[Checkpoint]:

@@ -349,6 +349,7 @@ def _decode(line: bytes, *, path: Path, number: int) -> str:
     except UnicodeDecodeError as error:
         raise _InvalidPairError(
             f"{path}:{number}: byte {error.start + 1} of the line, 0x{line[error.start]:02x}, "
-            "is not UTF-8",
+            "is not UTF-8 (if the whole file has another encoding, convert it: "
+            f"iconv -f CP1252 -t UTF-8 {path} > {path}.utf8)",
             key="invalid_utf8",
         ) from error

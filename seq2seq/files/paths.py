@@ -53,11 +53,7 @@ def check_readable(path: Path, *, name: str) -> None:
         IsADirectoryError: The path leads to a directory.
     """
     if not path.exists():
-        advice = f"give an absolute path, or one that starts from {Path.cwd()}"
-        is_absolute = Path(name.partition("=")[2]).is_absolute()
-        raise FileNotFoundError(
-            f"{name}: no such file; {'correct the path' if is_absolute else advice}"
-        )
+        raise FileNotFoundError(f"{name}: no such file {path.absolute()}; correct the path")
     if path.is_dir():
         raise IsADirectoryError(f"{name} is a directory; give the name of a file")
 

@@ -23,7 +23,7 @@ from seq2seq.training import trainer as trainer_module
         (["resume=true"], "resume=true: checkpoints/grammar-additive has no run; remove resume"),
         (
             ["data=files", "data.train=[a.de,a.en]", "data.valid=[b.tsv]", "data.test=[c.tsv]"],
-            "data.train=a.de: no such file; give an absolute path",
+            "data.train=a.de: no such file /",
         ),
         (["data.source=fr"], "data.source=fr and data.target=en: the bundled corpus is German"),
     ],

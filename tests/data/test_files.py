@@ -255,7 +255,8 @@ def test_invalid_utf8_is_named_by_file_line_and_byte(tmp_path):
         list(make_corpus(source, target))
 
     assert str(caught.value) == (
-        f"{target}:2: byte 3 of the line, 0xff, is not UTF-8; "
+        f"{target}:2: byte 3 of the line, 0xff, is not UTF-8 (if the whole file has another "
+        f"encoding, convert it: iconv -f CP1252 -t UTF-8 {target} > {target}.utf8); "
         "correct it, or set data.invalid_utf8=skip to skip such pairs"
     )
 
@@ -300,7 +301,7 @@ def test_a_corpus_of_skipped_pairs_only_is_refused(tmp_path):
     ("make", "error", "message"),
     [
         (lambda path: path.touch(), ValueError, "the file is empty"),
-        (lambda path: None, FileNotFoundError, "no such file; correct the path"),
+        (lambda path: None, FileNotFoundError, r"no such file /\S+; correct the path"),
         (lambda path: path.mkdir(), IsADirectoryError, "is a directory; give the name"),
         (os.mkfifo, ValueError, "is not a regular file; give a file that"),
     ],

@@ -41,10 +41,8 @@ def test_the_nearest_existing_path_is_itself_or_a_parent(tmp_path, monkeypatch, 
 
 
 def test_a_missing_file_and_a_directory_are_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"^input=/\S+b: no such file; correct the path$"):
-        check_readable(tmp_path / "b", name=f"input={tmp_path}/b")
-    advice = f"give an absolute path, or one that starts from {re.escape(str(Path.cwd()))}$"
-    with pytest.raises(FileNotFoundError, match=rf"^input=b\.txt: no such file; {advice}"):
+    whole = re.escape(str(Path("b.txt").absolute()))
+    with pytest.raises(FileNotFoundError, match=rf"^input=b\.txt: no such file {whole}; correct"):
         check_readable(Path("b.txt"), name="input=b.txt")
     with pytest.raises(IsADirectoryError, match=r"^input=b is a directory; give the name"):
         check_readable(tmp_path, name="input=b")
