@@ -62,15 +62,15 @@ class DataConfig(Config, section="data", marks=(Mark.named,)):
     """Directory that caches tokenizers and token ids."""
     # A resumed run compares the keys that refer to the next five values.
     vocabulary_size: Annotated[VocabularySize, Mark.free]
-    """Number of tokens in a vocabulary."""
+    """Default of `tokenizer.vocabulary_size`."""
     max_epochs: Annotated[Count, Mark.free]
-    """Number of passes over the training text."""
+    """Default of `training.max_epochs`."""
     batch_tokens: Annotated[Count, Mark.free]
-    """Number of target tokens per batch."""
+    """Default of `training.batching.size`, in target tokens."""
     learning_rate: Annotated[Positive, Mark.free]
-    """Highest learning rate of the schedule."""
+    """Default of `training.optimizer.learning_rate`."""
     dropout: Annotated[Probability, Mark.free]
-    """Dropout probability in encoder and decoder."""
+    """Default of the dropout probabilities of encoder and decoder."""
     max_length: Count
     """Maximum number of tokens on a side, without EOS."""
     empty_lines: OnInvalid
