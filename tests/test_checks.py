@@ -24,7 +24,6 @@ from seq2seq.checks import (
 )
 from seq2seq.cli.score import ScoreConfig
 from seq2seq.config.schema import load_config
-from seq2seq.evaluation.significance import Significance
 from seq2seq.search.config import BeamConfig, EarlyStopping, LengthPenaltyForm
 from seq2seq.search.registry import decoding_config_types
 
@@ -81,7 +80,6 @@ def every_config() -> list[Config]:
         lowercase=False,
         output=None,
         output_format="text",
-        significance=Significance.bootstrap,
         significance_samples=None,
     )
     found: dict[type, Config] = {}

@@ -27,7 +27,6 @@ with imports_in_one_line():
     from seq2seq.evaluation.significance import (
         LEVEL,
         MetricScore,
-        Significance,
         SystemScores,
         compare_systems,
     )
@@ -63,9 +62,8 @@ class ScoreConfig(Config):
     output: FilePath | None
     """File for the scores; None: standard output."""
     output_format: ScoreFormat
-    significance: Significance
     significance_samples: Count | None
-    """Number of samples of the significance test; None: sacreBLEU's default."""
+    """Number of permutations of the significance test; None: sacreBLEU's default."""
 
     def __post_init__(self) -> None:
         Config.__post_init__(self)
@@ -118,7 +116,6 @@ def score_systems(config: ScoreConfig) -> None:
         scores = compare_systems(
             list(zip(config.hypotheses, hypotheses, strict=True)),
             references,
-            significance=config.significance,
             num_samples=config.significance_samples,
             rule=ScoringRule(bleu_tokenize, config.lowercase),
         )
@@ -144,7 +141,7 @@ def _json(found: SystemScores, config: ScoreConfig) -> str:
     content = {
         "systems": systems,
         "reference": config.reference,
-        "significance": config.significance.name if is_compared else None,
+        "significance": "approximate_randomization" if is_compared else None,
         "signatures": found.signatures,
     }
     return json.dumps(content, ensure_ascii=False) + "\n"
@@ -158,14 +155,14 @@ def _table(found: SystemScores, config: ScoreConfig) -> str:
     }
     lines = tabulate(columns, headers="keys", tablefmt="plain", disable_numparse=True).splitlines()
     if len(found.names) > 1:
-        name = config.significance.name.replace("_", " ")
         lines += [
             "",
-            f"p: probability of at least this difference from {found.names[0]} by chance, paired "
-            f"{name}; * below {LEVEL}",
+            f"p: probability of at least this difference from {found.names[0]} by chance "
+            f"(approximate randomization); * below {LEVEL}",
+            "in brackets: mean over bootstrap resamples and 95% interval",
         ]
-        if config.significance is Significance.bootstrap:
-            lines.append("in brackets: mean over resamples and 95% interval")
+        if len(found.names) > 2:
+            lines.append("p is not corrected for several comparisons")
     titles = {name: MEASURES[name].title for name in found.signatures}
     width = max(map(len, titles.values()))
     lines += ["", *(f"{titles[name]:{width}}  {text}" for name, text in found.signatures.items())]

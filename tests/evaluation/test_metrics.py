@@ -18,7 +18,7 @@ from seq2seq.evaluation.metrics import (
     equal_bins,
     signature,
 )
-from seq2seq.evaluation.significance import Significance, compare_systems
+from seq2seq.evaluation.significance import compare_systems
 
 REFERENCES = [
     "A dog runs through the snow.",
@@ -122,7 +122,6 @@ def test_systems_are_compared_with_the_tokenizer():
     found = compare_systems(
         [("a", JAPANESE_HYPOTHESES), ("b", JAPANESE)],
         [JAPANESE],
-        significance=Significance.bootstrap,
         num_samples=20,
         rule=ScoringRule("char"),
     )
