@@ -379,6 +379,7 @@ def intervene(
     gold: Sequence[GoldLinks] | None = None,
     rule: ScoringRule,
     device: Device | str = Device.auto,
+    precision: Precision | str = Precision.fp32,
 ) -> Intervened:
     """Translate and score with changed attention weights; nothing is trained.
 
@@ -395,10 +396,11 @@ def intervene(
         gold: Gold links of the references; None without them.
         rule: How BLEU is computed.
         device: Device to run on.
+        precision: Precision that `before` was computed in.
 
     Raises:
-        ValueError: The model has no attention or no such head, or the weights that are given do not
-            fit it.
+        ValueError: The model has no attention or no such head, the weights that are given do not
+            fit it, or the device has no such precision.
     """
     [checkpoint] = load_checkpoints([path])
     model, pairs = checkpoint.build_model(), Pairs(sources, references, gold, checkpoint.tokenizers)
@@ -409,7 +411,7 @@ def intervene(
     changed = Translator(
         model,
         tokenizers=checkpoint.tokenizers,
-        numerics=choose_numerics(Device(device), Precision.fp32),
+        numerics=choose_numerics(Device(device), Precision(precision)),
         decoding=checkpoint.config.decoding,
         tags=required_tags(checkpoint.config.data),
     )

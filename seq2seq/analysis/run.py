@@ -162,6 +162,7 @@ class Run:
             gold=gold or None,
             rule=ScoringRule.of_signature(self.results["valid"]["signature"]),  # type: ignore[index]
             device=self._device,
+            precision=str(self.results["precision"]),
         )
 
     def gold(self, split: str = "test") -> list[GoldLinks]:

@@ -1,4 +1,5 @@
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,11 +10,13 @@ from tiny_translator import make_translator
 from torch.testing import assert_close
 
 from seq2seq.analysis.run import attend, load_run
+from seq2seq.attention.uniform import UniformConfig
 from seq2seq.config.schema import load_config
 from seq2seq.data.corpus import load_corpora
 from seq2seq.evaluation.alignment import argmax_links
 from seq2seq.evaluation.measures import alignment_error_rate
 from seq2seq.files.links import GoldLinks
+from seq2seq.runtime.devices import Precision
 from seq2seq.training.run import run_training
 
 
@@ -242,6 +245,19 @@ def test_model_without_attention_has_no_statistics_and_no_links():
     assert attention.statistics() == []
     with pytest.raises(ValueError, match="attention without heads"):
         attention.links()
+
+
+def test_an_intervention_that_changes_nothing_loses_nothing_in_the_precision_of_the_run(
+    config, tmp_path
+):
+    training = replace(config.training, precision=Precision.bf16)
+    bf16 = replace(config, attention=UniformConfig(), training=training)
+    run_training(bf16, tmp_path / "run")
+
+    same = load_run(tmp_path / "run", device="cpu").intervene("uniform")
+
+    assert (same.bleu_lost, same.changed_words) == (0, 0)
+    assert same.perplexity_factor == pytest.approx(1, abs=1e-7)
 
 
 def test_intervention_translates_scores_and_keeps_the_model(run):
