@@ -4,7 +4,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from seq2seq.runtime.process import imports_in_one_line
+from seq2seq.runtime.process import equal_messages_once, imports_in_one_line
 
 with imports_in_one_line():
     from seq2seq.analysis.interventions import find_intervention
@@ -71,16 +71,17 @@ def report(config: ReportConfig) -> None:
     output = expand_home(config.output or sweeps[0], key="output")
     runs = read_runs(sweeps)
     check_others(interventions, group_runs(runs))
-    if config.attributions:
-        measure_attributions(runs)
-    shown = write_tables(
-        runs,
-        output,
-        baseline=config.baseline,
-        interventions=interventions,
-        length_bins=config.length_bins,
-        paper=config.format,
-    )
+    with equal_messages_once():
+        if config.attributions:
+            measure_attributions(runs)
+        shown = write_tables(
+            runs,
+            output,
+            baseline=config.baseline,
+            interventions=interventions,
+            length_bins=config.length_bins,
+            paper=config.format,
+        )
     print(shown)
     print(f"\n{list_files(output)}", file=sys.stderr)
 

@@ -25,7 +25,7 @@ from seq2seq.config.composition import USER_ERRORS, describe_error, quote_value
 from seq2seq.evaluation.metrics import bins_at
 from seq2seq.files.lock import DirectoryInUseError, DirectoryLock
 from seq2seq.runtime.distributed import process_group
-from seq2seq.runtime.process import Interrupted
+from seq2seq.runtime.process import Interrupted, equal_messages_once
 from seq2seq.runtime.torchrun import LostProcessError, is_first_process, with_process_name
 from seq2seq.studies.attribution import measure_attributions
 from seq2seq.studies.comparison import compare_with_baseline
@@ -135,7 +135,7 @@ class StudySummary(Callback):
         if not is_first_process():
             return
         sweep = Path(config.hydra.sweep.dir)
-        with errors_in_one_line():
+        with errors_in_one_line(), equal_messages_once():
             runs, baseline = read_runs([sweep]), self.baseline
             try:
                 compare_with_baseline(group_runs(runs), baseline)

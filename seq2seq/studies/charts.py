@@ -200,7 +200,8 @@ def attention_section(groups: Sequence[Group], agreement: Divergences | None = N
 def _wrong_minus_right(group: Group) -> Cell:
     """Return the AER of wrong words minus the AER of right words, with its interval."""
     names = "aer_wrong", "aer_right"
-    if any(name not in run.measures for run in group.runs for name in names):
+    known = [run.measures.keys() & run.statistics.keys() for run in group.runs]
+    if any(name not in each for each in known for name in names):
         return Cell("-")
     score = measures.MEASURES["aer"].score
     found = compare_groups(*map(group.statistics, names), score=score, paired=True)

@@ -20,7 +20,7 @@ COMPARED = [name for name in MEASURES if name not in ("bleu", "aer_right", "aer_
 """Measures that are compared, without right and wrong words, which differ between the groups."""
 ENDINGS = ("difference", "low", "high", "p")
 _FEWEST = 50
-"""Number of rare words in the translations and references below which F1 is not tested."""
+"""Number of rare words in the translations and references below which F1 is not shown or tested."""
 
 
 def compare_measures(comparisons: Sequence[BaselineComparison], notes: list[str]) -> None:
@@ -80,7 +80,7 @@ def count_rare_words(groups: Sequence[Group], notes: list[str]) -> None:
         )
         for name, rows in measure(sentences, ["rare_words"]).items():
             run.statistics[name] = rows
-            if rows[:, 0, 2].any():
+            if rows[..., 1:].sum() >= _FEWEST:
                 run.measures |= total_scores({name: rows})
 
 

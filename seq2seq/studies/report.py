@@ -61,7 +61,7 @@ class Study(NamedTuple):
 def study_page(study: Study, *, name: str) -> StudyPage:
     """Compose the report of a study with a name."""
     groups = study.groups
-    missing = [*_missing(study), *study.notes]
+    missing = not_compared(study)
     curves = curves_section(groups, missing)
     learning, maps = learning_section(groups, missing)
     breakdowns = breakdown_section(groups, study.lengths)
@@ -74,9 +74,9 @@ def study_page(study: Study, *, name: str) -> StudyPage:
             "group with the best validation score. Point at a token, or reach it with Tab and the "
             "arrow keys, to see what it looked at or what looked at it."
         ]
-    not_compared = Section(title="Not compared", items=missing)
+    last = Section(title="Not compared", items=missing)
     if not missing:
-        not_compared.paragraphs = ["All runs ended, and all of them are compared."]
+        last.paragraphs = ["All runs ended, and all of them are compared."]
     sections = [
         results_section(study),
         answers_section(study.comparisons, study.losses),
@@ -87,7 +87,7 @@ def study_page(study: Study, *, name: str) -> StudyPage:
         attribution_section(groups),
         breakdowns,
         translations,
-        not_compared,
+        last,
     ]
     return {
         "title": f"Study {name}",
@@ -175,8 +175,12 @@ def _devices(runs: Sequence[StudyRun]) -> list[str]:
     return list(dict.fromkeys(run.device for run in runs if run.device))
 
 
-def _missing(study: Study) -> Iterator[str]:
+def not_compared(study: Study) -> list[str]:
     """Say which runs failed, which seeds are missing or repeated, and what is not compared."""
+    return [*_missing(study), *study.notes]
+
+
+def _missing(study: Study) -> Iterator[str]:
     runs, groups = study.runs, study.groups
     yield from (f"{run.outcome}." for run in runs if run.failure is not None)
     seeds = sorted({run.seed for run in runs if run.seed}, key=lambda seed: (len(seed), seed))
@@ -186,6 +190,11 @@ def _missing(study: Study) -> Iterator[str]:
             name = "seed" if len(absent) == 1 else "seeds"
             yield f"{group.label} has no results with {name} {', '.join(absent)}."
     yield from describe_repeated_seeds(groups)
+    if (number := len({group.runs[0].test_set for group in groups} - {None})) > 1:
+        yield (
+            f"The runs have {number} different test sets, each with a baseline of its own; scores "
+            "on different test sets cannot be compared."
+        )
     for compared in study.comparisons:
         if compared.reason:
             yield f"{compared.group.label} is not compared with a baseline: {compared.reason}."

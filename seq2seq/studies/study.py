@@ -13,8 +13,8 @@ from seq2seq.studies.charts import LengthScore, bleu_by_length
 from seq2seq.studies.comparison import BaselineComparison, compare_with_baseline, explain_stars
 from seq2seq.studies.interventions import COLUMNS, measure_losses
 from seq2seq.studies.measures import COMPARED, ENDINGS, compare_measures, count_rare_words
-from seq2seq.studies.report import Study, study_page
-from seq2seq.studies.runs import MEASURES, StudyRun, describe_repeated_seeds, group_runs
+from seq2seq.studies.report import Study, not_compared, study_page
+from seq2seq.studies.runs import MEASURES, StudyRun, group_runs
 from seq2seq.studies.tables import IN_TERMINAL, group_table
 from seq2seq.visualization.page import Section, render_report
 from seq2seq.visualization.paper import PaperFormat, table_text, write_paper
@@ -76,12 +76,12 @@ def write_tables(
     )
     of_lengths = map(LengthScore._asdict, study.lengths)
     _write_csv(directory / LENGTHS, LengthScore._fields, of_lengths)
-    warnings = [f"warning: {text}" for text in describe_repeated_seeds(groups)]
+    warnings = []
     if interventions:
         _write_csv(directory / LOSSES, COLUMNS, study.losses)
     elif (directory / LOSSES).exists():  # from earlier tables
         (directory / LOSSES).unlink()
-        warnings.append(f"warning: removed the old {LOSSES}; interventions=... writes a new one")
+        warnings.append(f"Removed the old {LOSSES}; interventions=... writes a new one.")
     page = study_page(study, name=directory.resolve().name)
     with whole_file(directory / REPORT) as file:
         file.write(render_report(page))
@@ -93,8 +93,8 @@ def write_tables(
         short.tables = [dataclasses.replace(table, caption=caption)]
     if paper is not None:
         write_paper([*page["sections"], short], directory / PAPER, paper)
-    failures = [run.outcome for run in runs if run.failure is not None]
-    return "\n".join([shown, *explain_stars(study.comparisons), *failures, *warnings])
+    texts = [f"warning: {text}" for text in (*warnings, *not_compared(study))]
+    return "\n".join([shown, *explain_stars(study.comparisons), *texts])
 
 
 def find_differences(

@@ -151,7 +151,7 @@ def test_a_sweep_goes_on_after_a_failure_and_compares_the_runs(train, corpus, tm
     assert (code, out) == (1, "")
     table = err[err.index("attention   ") :].splitlines()
     assert {table[1].split()[0], table[2].split()[0]} == {"none", "general"}
-    assert any(line.startswith("1-files-dot failed: ") for line in table[3:])
+    assert any(line.startswith("warning: 1-files-dot failed: ") for line in table[3:])
     assert "Traceback" not in err
     for name in ("0-files-none", "2-files-general"):
         assert (path / name / "results.json").exists()

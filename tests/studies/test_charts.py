@@ -184,8 +184,10 @@ def test_the_links_of_wrong_words_are_compared_with_those_of_right_words(tmp_pat
     assert cell.value == pytest.approx(statistics.fmean(rates))
     effect, low, high = map(float, re.findall(r"[+-]\d\.\d+", cell.text))
     assert low < effect < high
-    del group.runs[0].measures["aer_wrong"]
-    assert attention_section([group]).tables[0].rows[0][-1].text == "-"
+    for known in (group.runs[0].measures, group.runs[1].statistics):  # a run may lack its texts
+        rows = known.pop("aer_wrong")
+        assert attention_section([group]).tables[0].rows[0][-1].text == "-"
+        known["aer_wrong"] = rows
 
 
 def test_without_attention_the_section_is_empty(tmp_path):
