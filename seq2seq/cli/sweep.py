@@ -140,7 +140,7 @@ class StudySummary(Callback):
             try:
                 compare_with_baseline(group_runs(runs), baseline)
             except ValueError as error:  # write the tables despite a bad baseline
-                print(f"warning: {error}", file=sys.stderr)
+                print(f"warning: {error}; the best group is the baseline", file=sys.stderr)
                 baseline = None
             if self.attributions:
                 measure_attributions(runs)

@@ -59,7 +59,7 @@ class LengthScore(NamedTuple):
     bleu: float
     bleu_deviation: float | None
     bleu_low: float
-    """Lower end of the 95% interval; infinite for a single sentence."""
+    """Lower end of the 95% interval, within the scale of BLEU."""
     bleu_high: float
     interval_covers: str
 
@@ -222,7 +222,7 @@ def _agreement_tables(groups: Sequence[Group], agreement: Divergences) -> Iterat
             + [number_cell(mean_divergence(found, group, other), ".3f") for other in known]
             for group in known
         ]
-        caption = f"{caption} to 1; beside its own name that of a group's seeds"
+        caption = f"{caption} to 1; a group with itself: between its seeds"
         yield Table(caption=caption, columns=columns, rows=rows)
 
 
@@ -303,7 +303,8 @@ def bleu_by_length(
         compared = compare_groups(statistics, np.zeros_like(statistics), paired=True)
         number = statistics.shape[1]
         _, deviation = Spread.of(corpus_bleu(statistics.sum(axis=1)).tolist())
-        values = each.label, number, compared.effect, deviation, *compared.interval, compared.covers
+        interval = (min(max(end, 0.0), 100.0) for end in compared.interval)
+        values = each.label, number, compared.effect, deviation, *interval, compared.covers
         scores.append(LengthScore(group.label, *values))
     return scores
 
