@@ -66,7 +66,7 @@ def reference_of_keys() -> str:
         "`resume_changes` names it, or no.",
         "",
         *_section("train.py", _keys_of_training()),
-        "These groups are chosen by name; `attention=dot` selects dot attention:",
+        "These groups are chosen by name, as in `attention=dot`:",
         "",
         *choices,
         "",

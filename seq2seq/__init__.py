@@ -1,4 +1,4 @@
-"""Train, inspect and use attention sequence-to-sequence translators.
+"""Train, inspect and use attention-based translation models.
 
 The names below are loaded on first use, so that `import seq2seq` takes no time.
 """

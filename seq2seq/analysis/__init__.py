@@ -1,1 +1,1 @@
-"""Analyse trained runs in a notebook: their sentences, and attention over a whole corpus."""
+"""Analyze trained runs in a notebook: their sentences, and attention over a whole corpus."""

@@ -63,7 +63,7 @@ def attribute(
     """Measure by three methods how much each word of a translation depends on each source word.
 
     Erasure removes a word with all its tokens from the source and takes the difference of the
-    log-probabilities (Li et al. 2016, introduction). For the gradient, that of the log-probability
+    log-probabilities (Li et al. 2016, introduction). The gradient of the log-probability
     with respect to the embedding of a source token is multiplied by the embedding. Jain and Wallace
     (2019) do both, and keep the gradient from passing through the attention. Here it takes the
     whole path from the source to the prediction, which is what Bastings and Filippova (2020) count

@@ -58,7 +58,7 @@ class Intervention(ABC):
 
     def __post_init__(self) -> None:
         if bool(self.argument) != bool(self.needs):
-            needs = f"needs {self.needs}" if self.needs else "takes nothing behind its name"
+            needs = f"needs {self.needs}" if self.needs else "takes no argument"
             raise ValueError(f"intervention {str(self)!r}: it {needs}")
 
     def __str__(self) -> str:
@@ -113,7 +113,7 @@ def find_intervention(text: str) -> Intervention:
     if name not in (known := intervention_types()):
         raise ValueError(f"unknown intervention {name!r}; one of: {', '.join(known)}")
     if colon and not argument:
-        raise ValueError(f"intervention {text!r}: nothing stands behind the colon")
+        raise ValueError(f"intervention {text!r}: the argument after the colon is missing")
     return known[name](argument=argument)  # type: ignore[call-arg]  # has a name
 
 
@@ -149,7 +149,7 @@ class Permuted(Intervention):
 @register_intervention
 @dataclass(kw_only=True, slots=True)
 class Strongest(Intervention):
-    """All weight on the position with the largest."""
+    """All weight on the position with the largest weight."""
 
     name: str = "strongest"
 
@@ -226,7 +226,7 @@ class Other(_Known):
         scored = list(other.score(zip(pairs.sources, pairs.references, strict=True)))
         own = [(pair.source.ids, pair.target.ids) for pair in pairs.encode()]
         if own != [(each.source_ids, each.best.ids) for each in scored]:
-            raise ValueError(f"intervention {self}: that run has other tokens")
+            raise ValueError(f"intervention {self}: that run tokenizes these sentences differently")
         return [each.best.attention_weights.mean(0) for each in scored]
 
 

@@ -115,7 +115,7 @@ class Run:
 
         Args:
             split: The set; see `pairs`.
-            target: As of `attention`.
+            target: As in `attention`.
 
         Returns:
             For each pair the matrices of `attention`, `erasure` and `gradient`, and the
@@ -146,7 +146,7 @@ class Run:
         Raises:
             FileNotFoundError: The run has no such set.
             ValueError: The intervention is unknown or does not fit the model, or needs gold links
-                that the set has not.
+                that the set does not have.
         """
         if not isinstance(intervention, Intervention):
             intervention = find_intervention(str(intervention))
@@ -247,7 +247,7 @@ class CorpusAttention:
         """
         num_heads = self.translator.num_heads
         if head is not None and num_heads > 0 and not 1 <= head <= num_heads:
-            raise ValueError(f"head={head} must lie in 1 to {num_heads}; heads count from 1")
+            raise ValueError(f"head={head} must be from 1 to {num_heads}; numbering starts at 1")
         tokenizers = self.translator.tokenizers
         return [
             list(attention_links(each, each.best, tokenizers=tokenizers))[head or 0]
@@ -261,7 +261,7 @@ class CorpusAttention:
 
         Args:
             gold: Gold links of each pair, or the `links` of another seed.
-            head: As of `links`.
+            head: As in `links`.
 
         Raises:
             ValueError: The numbers of gold alignments and pairs differ, or the model has no

@@ -41,7 +41,7 @@ class DotAttention(Attention):
         if query_size != key_size:
             raise ValueError(
                 f"attention=dot: query size {query_size} (model.decoder.hidden_size) and key size "
-                f"{key_size} (2 * model.encoder.hidden_size) must be equal; make them so or "
+                f"{key_size} (2 * model.encoder.hidden_size) must be equal; change one or "
                 "choose attention=general"
             )
         self.scale = math.sqrt(key_size) if config.scaled else 1.0

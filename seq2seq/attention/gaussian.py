@@ -58,7 +58,7 @@ class GaussianAttention(Attention):
             raise ValueError(
                 f"attention=gaussian with size=null: query size {query_size} "
                 f"(model.decoder.hidden_size) and key size {key_size} "
-                "(2 * model.encoder.hidden_size) must be equal; make them so or give a size"
+                "(2 * model.encoder.hidden_size) must be equal; change one or give a size"
             )
         if config.learned_inverse_width:
             self.inverse_width = nn.Parameter(torch.ones(()))

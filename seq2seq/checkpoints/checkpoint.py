@@ -279,7 +279,7 @@ def _read(path: Path) -> _Content:
         raise ValueError(_refusal(path))
     if content["format"] != FORMAT:
         raise ValueError(
-            f"checkpoint={path} has format {content['format']}, this version reads {FORMAT}"
+            f"checkpoint={path} has format {content['format']}, but this version reads {FORMAT}"
         )
     if content.keys() != _Content.__annotations__.keys():
         raise ValueError(_refusal(path))

@@ -32,8 +32,8 @@ class ReportConfig(Config):
     """Directory to write to; None: the directory of the sweep, if there is only one."""
     interventions: list[str]
     """Changes of the attention weights; the test set is translated again with each: uniform,
-    permuted, strongest, without_end, frozen, drop_head:N, only_head:N (heads count from 1), gold,
-    other:seed and other:GROUP."""
+    permuted, strongest, without_end, frozen, drop_head:N, only_head:N (heads numbered from 1),
+    gold, other:seed and other:GROUP."""
     length_bins: list[str]
     """Upper limits of the ranges of source length in words for BLEU, such as [10,20,30,50];
     empty: ranges with about the same number of sentences."""

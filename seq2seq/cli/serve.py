@@ -60,7 +60,7 @@ def serve(config: ServeConfig) -> None:
         from seq2seq.serving.server import bind, raise_file_limit, serve_until_stopped
     except ModuleNotFoundError as error:
         raise ValueError(
-            f"the service needs {error.name}; pip install '.[serve]' in a checkout"
+            f"the service needs {error.name}; run: pip install '.[serve]' in a checkout"
         ) from error
     # These warnings count lines of files; a request gets the counts in its answer.
     logging.getLogger("seq2seq.inference").setLevel(logging.ERROR)
@@ -153,7 +153,7 @@ def read_keys(path: str) -> list[str]:
         if len(key) < _SHORTEST_KEY:
             raise ValueError(
                 f"api_keys={path}:{number}: the key has {counted(len(key), 'character')}; use at "
-                f"least {_SHORTEST_KEY}, for example of: openssl rand -hex 16"
+                f"least {_SHORTEST_KEY}, for example from: openssl rand -hex 16"
             )
     if not keys:
         raise ValueError(f"api_keys={path} has no key; write one on each line")

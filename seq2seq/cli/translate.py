@@ -183,7 +183,7 @@ def _agreement(path: str, translator: Translator, *, base: int) -> Iterator[Repo
             if line is None:
                 raise ValueError(
                     f"{name} has {counted(index, 'line')}, fewer than the reference; it needs one "
-                    "for each, which is empty for a sentence without links"
+                    "for each sentence; leave the line empty if there are no links"
                 )
             where = f"{name}:{num_sentences}"
             gold = parse_links(line, where=where, base=base)

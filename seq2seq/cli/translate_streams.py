@@ -52,7 +52,7 @@ class Prompt:
     def __iter__(self) -> Iterator[str]:
         if isinstance(sys.stdin, io.TextIOWrapper):  # invalid bytes become U+FFFD, as in files
             sys.stdin.reconfigure(encoding="utf-8", errors="replace")
-        print("Type a sentence and Enter; Ctrl-D ends.", file=sys.stderr)
+        print("Type a sentence and press Enter; Ctrl-D quits.", file=sys.stderr)
         # If standard output is a file, neither the prompt nor readline may write to it.
         edited = sys.stdout.isatty()
         if edited:

@@ -133,7 +133,7 @@ def check_repeated_keys(overrides: Iterable[str]) -> None:
                     f"{key} has the key {found[1]} twice; give each a name of its own"
                 ) from error
     for name, value in repeated.items():
-        logger.warning("%s is given several times; the last value holds: %s=%s", name, name, value)
+        logger.warning("%s is given several times; the last value counts: %s=%s", name, name, value)
 
 
 def describe_error(error: BaseException) -> str:

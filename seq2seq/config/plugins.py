@@ -61,7 +61,7 @@ def _load(plugin: str) -> None:
         place = f", line {lines[-1]}" if lines else ""  # a SyntaxError names its line itself
         raise ValueError(f"{KEY}={plugin}{place}: {type(error).__name__}: {error}") from error
     if module.__file__ != str(path):
-        raise ValueError(f"{KEY}={plugin} has the name of the plug-in {module.__file__}; rename it")
+        raise ValueError(f"{KEY}={plugin} has the same name as {module.__file__}; rename it")
 
 
 def load_plugins_of(overrides: Sequence[str]) -> None:

@@ -295,7 +295,7 @@ class TrainConfig(Config):
             config = getattr(self, group)
             if types.get(config.name) is not type(config):
                 raise ValueError(
-                    f"{group}.name={config.name} does not name this {group}; remove it and "
+                    f"{group}.name={config.name} does not match the chosen {group}; remove it and "
                     f"choose {group}= one of {', '.join(sorted(types))}"
                 )
 

@@ -234,7 +234,7 @@ def encode_corpus(corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig)
         arrays["part_sizes"].tolist(),
     )
     logger.info(
-        "%s: %s of %s, %s of them unknown",
+        "%s: %s with %s, %s of them unknown",
         name,
         counted(len(encoded), "pair"),
         counted(counts["source_ids"] + counts["target_ids"], "token"),

@@ -305,9 +305,9 @@ class _Reader:
             self.num_columns = self.num_columns or len(sides)
             if len(sides) not in (2, 3) or len(sides) != self.num_columns:
                 raise ValueError(
-                    f"{self.paths[0]}:{number}: {len(sides) - 1} tabs; a line needs one, between "
-                    "source and target, or two in all lines, the second before gold links; or "
-                    "give a file of each: [a.de,a.en]"
+                    f"{self.paths[0]}:{number}: {len(sides) - 1} tabs; every line needs "
+                    "one, between source and target, or every line two, the second before gold "
+                    "links; or give one file for each side: [a.de,a.en]"
                 )
         for side, text, path in zip(
             ("source", "target"), sides, (self.paths[0], self.paths[:2][-1]), strict=False
@@ -317,8 +317,8 @@ class _Reader:
                 raise _InvalidPairError(message, key="empty_lines")
             if "\t" in text and not self.allow_tabs:
                 raise ValueError(
-                    f"{path}:{number}: the {side} has a tab; a file of columns is given alone, "
-                    f"data.{self.name}=[{path}], and data.allow_tabs=true accepts tabs as text"
+                    f"{path}:{number}: the {side} has a tab; give a tab-separated file alone, "
+                    f"data.{self.name}=[{path}], or accept tabs as text with data.allow_tabs=true"
                 )
         source, target, *texts = sides
         if not texts:

@@ -15,10 +15,10 @@ _DECIMALS = 5
 class Attribution(NamedTuple):
     """How much each target word depends on each source word, by three methods.
 
-    Removing a word and the gradient have a sign: above 0, the source word makes the target word
-    more probable. Attention has no sign, so the correlations compare magnitudes (as in the
-    program of Jain and Wallace 2019). They have a number for each target word, which is NaN if all
-    values of one side are ties, or if the model has no attention.
+    Erasure and gradient have a sign: above 0, the source word makes the target word more probable.
+    Attention has no sign, so the correlations compare magnitudes (as in the program of Jain and
+    Wallace 2019). The correlation of a target word is NaN if all values of one side are ties. A
+    model without attention has only `tau_methods`.
     """
 
     source_words: list[str]

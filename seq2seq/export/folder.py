@@ -84,7 +84,7 @@ def read_runtime(folder: Path) -> Runtime:
     try:
         content = json.loads(path.read_bytes())
         if content["format"] != FORMAT:
-            raise ValueError(f"it has format {content['format']}, this version reads {FORMAT}")
+            raise ValueError(f"it has format {content['format']}, but this version reads {FORMAT}")
         search = _SEARCHES[content["decoding"]["name"]](**content["decoding"])
         check_decoding(search)
         runtime = Runtime(**content | {"decoding": search})
@@ -92,7 +92,7 @@ def read_runtime(folder: Path) -> Runtime:
             if not (folder / name).is_file():
                 raise ValueError(f"it lacks {name}")
             if file_sha256(folder / name) != runtime.files[name]:
-                raise ValueError(f"{name} has another hash than {RUNTIME} says")
+                raise ValueError(f"{name} does not match its hash in {RUNTIME}")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         is_missing = isinstance(error, KeyError)
         reason = f"{RUNTIME} has no valid {error}" if is_missing else f"{error}"

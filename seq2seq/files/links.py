@@ -59,7 +59,7 @@ def parse_links(text: str, *, where: str, base: int = 0) -> GoldLinks:
         link = (int(match[1]) - base, int(match[3]) - base)
         if min(link) < 0:
             raise ValueError(
-                f"{where}: {item!r} does not count from {base}; count the words of both sides "
+                f"{where}: {item!r} is not counted from {base}; count the words of both sides "
                 f"from {base}, or choose gold_base=0"
             )
         possible.add(link)

@@ -71,8 +71,8 @@ def decode_line(line: bytes, *, number: int, errors: str = "strict") -> str:
 def too_long(name: str, number: int) -> ValueError:
     """Return the error for a line of more than `MAX_LINE` bytes."""
     return ValueError(
-        f"{name}:{number}: the line has more than {MAX_LINE:,} bytes, the limit; a line is a "
-        "sentence: break it, or check that the file is text"
+        f"{name}:{number}: the line has more than {MAX_LINE:,} bytes, the limit; put one "
+        "sentence on each line, or check that the file is text"
     )
 
 

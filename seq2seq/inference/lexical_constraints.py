@@ -52,8 +52,8 @@ def encode_prefixes(
         if source.ids and len(prefix.ids) > longest:
             raise PrefixError(
                 first + row,
-                f"has {len(prefix.ids)} tokens, but the translation at most {longest}; shorten "
-                f"it, or raise decoding.max_length_offset={decoding.max_length_offset}",
+                f"has {len(prefix.ids)} tokens, but the translation may have at most {longest}; "
+                f"shorten it, or raise decoding.max_length_offset={decoding.max_length_offset}",
             )
         counts["prefixes_unknown"] += UNK in prefix.ids
         if prefix.ids and not source.ids:

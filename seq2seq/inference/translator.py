@@ -58,9 +58,9 @@ _MapBatches = Callable[..., Iterator[list[Translation]]]
 class Translator:
     """Translates with a model and its tokenizers.
 
-    On a CPU in fp32 and int8 neither the other sentences nor the batch size change the text of a
-    translation, unless two rivals are as close as rounding; the last digits of its scores may
-    differ.
+    On a CPU in fp32 and int8, neither the other sentences nor the batch size changes the text of a
+    translation, unless the scores of two hypotheses differ only by rounding. The last digits of
+    a score may differ.
 
     Args:
         model: A model, or several as an `Ensemble`. It is put into evaluation mode, moved to the
@@ -191,7 +191,7 @@ class Translator:
                 prefixes differ, or the model gives probabilities that are not numbers.
         """
         if isinstance(lines, str):
-            raise TypeError(f"lines={lines!r} must be several lines; write translate([line])")
+            raise TypeError(f"lines={lines!r} must be an iterable of lines; use translate([line])")
         free = ((line, "") for line in lines)
         names = ("lines", "prefixes")
         pairs = free if prefixes is None else parallel(lines, prefixes, names=names)

@@ -89,7 +89,7 @@ class Ranks(NamedTuple):
             checksum = zlib.crc32(values.numpy(), checksum)
         if self.share_from_first(checksum) != checksum:
             raise ValueError(
-                "the weights differ from those of the first process; use the same hardware and the "
+                "the weights differ from the weights of rank 0; use the same hardware and the "
                 "same versions of torch in all processes, and continue with resume=true"
             )
 

@@ -74,8 +74,8 @@ class DecodingConfig(Config, section="decoding", marks=(Mark.free,)):
         value, most = getattr(self, name), getattr(self, bound)
         if value > most:
             raise ValueError(
-                f"decoding.{name}={value} must be at most decoding.{bound}={most}; raise "
-                f"decoding.{bound} with it"
+                f"decoding.{name}={value} must be at most decoding.{bound}={most}; lower "
+                f"it, or raise decoding.{bound}"
             )
 
     def shortest(self, source_length: int) -> int:

@@ -67,9 +67,9 @@ def search(
 ) -> Hypotheses:
     """Translate a batch with the search that is registered for the type of `config`.
 
-    On a CPU in fp32 and int8 the translation of a sentence depends neither on the other sentences
-    of the batch nor on padding, unless two rivals are as close as rounding; scores may differ in
-    their last digits.
+    On a CPU in fp32 and int8, a translation depends neither on the other sentences of the batch
+    nor on padding, unless the scores of two hypotheses differ only by rounding. The last digits
+    of a score may differ.
 
     Args:
         model: A model in evaluation mode, on the device of `source_ids`.

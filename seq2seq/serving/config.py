@@ -72,7 +72,7 @@ class ServeConfig(Config):
         if self.engine is Engine.onnx and not is_usual:
             raise ValueError(
                 f"device={self.device.name} and precision={self.precision.name} are keys of "
-                "engine=torch; an exported folder has its precision, and is computed by the CPU"
+                "engine=torch; an exported folder has its own precision, and runs on the CPU"
             )
         if type(self.decoding) not in (BeamConfig, GreedyConfig):
             raise ValueError(
@@ -80,7 +80,7 @@ class ServeConfig(Config):
             )
         if (n_best := getattr(self.decoding, "n_best", 1)) > 1:
             raise ValueError(
-                f"decoding.n_best={n_best}: a request asks for several translations itself, by "
+                f"decoding.n_best={n_best}: each request sets its number of translations by "
                 "n_best or alternatives; remove the key"
             )
         if (size := getattr(self.decoding, "beam_size", 1)) > self.max_beam:

@@ -108,7 +108,7 @@ class Models:
                     )
             except BaseException as error:  # libraries raise their own types
                 reason = describe_error(error)
-                logger.error("the models were not reloaded, the old ones stay in use: %s", reason)
+                logger.error("the models were not reloaded; the old ones stay in use: %s", reason)
                 self._metrics.reloads.labels("failure").inc()
             else:
                 self._models = loaded

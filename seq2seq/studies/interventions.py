@@ -228,11 +228,11 @@ def interventions_section(rows: Sequence[Row]) -> Section:
     text = (
         "The trained models translate the test set again with other attention weights; nothing "
         "is trained. A model that loses nothing does not need its own weights for these "
-        "sentences; one that loses much was trained to read them, which does not say that "
-        "another model could not do without. Each run is compared with itself, so the intervals "
+        "sentences. A model that loses much needs its own weights, but another model might do "
+        "without them. Each run is compared with itself, so the intervals "
         "and p-values are about other seeds and other sentences. An intervention that changes "
         "nothing has no p. The weights of gold and other belong to the references, so nothing is "
-        "translated with them. Heads count from 1 and have no order across seeds, so each run has "
+        "translated with them. Heads do not correspond between seeds, so each run has "
         "a row of its own; drop_head:1 removes the whole context of a model with one head."
     )
     stars = [STAR] if any(row.get("p_covers") == SENTENCES_ONLY for row in rows) else []
@@ -248,7 +248,7 @@ def _short_table(rows: Sequence[Row]) -> Table:
     labels = list(dict.fromkeys(str(row["group"]) for row in rows))
     found = {(row["group"], row["intervention"]): row for row in rows}
     return Table(
-        caption="BLEU lost with other weights, or what the perplexity is multiplied with (\xd7)",
+        caption="BLEU lost with other weights, or the factor of the perplexity (\xd7)",
         columns=[Column("Group", is_numeric=False), *map(Column, names)],
         rows=[
             [Cell(label), *(_short_cell(found.get((label, name), {})) for name in names)]

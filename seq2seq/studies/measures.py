@@ -93,7 +93,7 @@ def _training_counts(run: StudyRun) -> Counter[str]:
     """
     corpus = load_corpora(load_saved_config(run.directory.config).data).train
     if not run.training_data.startswith(corpus.fingerprint):
-        raise ValueError(f"the training data are not those that {run.name} was trained with")
+        raise ValueError(f"the training data have changed since {run.name} was trained")
     rule = ScoringRule.of_signature(run.signature)
     split = build_bleu(rule, key="training.validation.bleu_tokenize").tokenizer
     return Counter(word for pair in corpus for word in split(pair.target).split())

@@ -77,7 +77,7 @@ def read_token_links(
 
     folder = cache_path(config.data.cache_dir) / f"links-{key}"
     arrays, counts = cached(folder, create, read_arrays)
-    logger.info("%s: links between tokens that guide attention: %d", name, counts["kept"])
+    logger.info("%s: guided attention follows %d links between tokens", name, counts["kept"])
     if counts["lost"]:
         logger.warning(
             "%s: links that are not used, because one of their words has no token of its own: %d",

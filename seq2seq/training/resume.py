@@ -82,7 +82,7 @@ def check_same_data(config: TrainConfig, saved: str, fingerprint: str, *, last: 
     what = f"the training data have changed since {last} was written"
     if not any(each == "data" or _belongs(each, "data.train") for each in config.resume_changes):
         raise ValueError(
-            f"resume=true: {what}; restore them, choose another run_name, or use them on purpose: "
+            f"resume=true: {what}; restore them, choose another run_name, or accept the new data: "
             "resume_changes=[data]"
         )
     logger.warning("resume_changes: %s; training continues on them", what)
@@ -143,14 +143,14 @@ def load_initial_checkpoint(config: TrainConfig) -> Checkpoint | None:
     if differences := config_differences(checkpoint.config, config, Mark.model):
         raise ValueError(
             f"init_from={config.init_from} does not fit: {', '.join(map(str, differences))}; give "
-            "these keys the values of the checkpoint, which stand first"
+            "these keys the values of the checkpoint, which are listed first"
         )
     tokenizer, target = checkpoint.config.tokenizer, checkpoint.config.data.target
     if getattr(tokenizer, "restrict_target", False) and config.data.target != target:
         raise ValueError(
             f"init_from={config.init_from} has only tokens of data.target={target}, not of "
-            f"{config.data.target}; train it with tokenizer.restrict_target=false, or give both "
-            "runs one name of the language"
+            f"{config.data.target}; train it with tokenizer.restrict_target=false, or use the "
+            "same language code in both runs"
         )
     logger.info("weights and tokenizers of %s", checkpoint.origin)
     unused = [
@@ -160,8 +160,8 @@ def load_initial_checkpoint(config: TrainConfig) -> Checkpoint | None:
     ]
     if unused:
         logger.warning(
-            "init_from: the tokenizers are those of the checkpoint, so this run has its settings, "
-            "which stand first: %s",
+            "init_from: the tokenizers come from the checkpoint, so its settings, which are listed "
+            "first, apply to this run: %s",
             ", ".join(unused),
         )
     tags = required_tags(checkpoint.config.data)

@@ -108,7 +108,7 @@ def check_same_config(config: TrainConfig, ranks: Ranks) -> None:
     ]
     if differences:
         raise ValueError(
-            f"the configuration differs from that of the first process: {', '.join(differences)}; "
+            f"the configuration differs from rank 0's: {', '.join(differences)}; "
             "give all processes the same arguments"
         )
 

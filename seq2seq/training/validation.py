@@ -238,8 +238,8 @@ def count_zero_score(progress: Progress, value: float, metric: Metric) -> None:
     progress.zero_scores += 1
     if progress.zero_scores == 2:
         logger.warning(
-            "validation %s is below %g, so the loss chooses the best checkpoint until it rises; "
-            "for text without spaces, or a short training, set training.validation.metric=%s",
+            "validation %s is below %g, so the loss chooses the best checkpoint until the score "
+            "rises; for text without spaces, or short training, set training.validation.metric=%s",
             metric.value,
             _LEAST_SCORES[metric],
             "chrf or loss" if metric is Metric.bleu else "loss",

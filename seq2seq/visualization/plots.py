@@ -277,7 +277,7 @@ def _warn(missing: set[str]) -> None:
         return
     _has_warned = True
     logger.warning(
-        "no installed font has %s; pictures show %s. Install one, for example with apt install "
+        "no installed font has %s; figures show %s. Install one, for example with apt install "
         "fonts-noto-core fonts-noto-cjk, or set font.family in the file matplotlibrc",
         " ".join(f"{each} (U+{ord(each):04X})" for each in sorted(missing)[:_NAMED]),
         MISSING,

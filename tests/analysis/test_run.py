@@ -112,7 +112,7 @@ def test_run_without_gold_links_a_test_set_or_the_same_tokens_says_so(run, tmp_p
         other.pairs("test")
     with pytest.raises(ValueError, match="intervention gold: the set has no gold links"):
         other.intervene("gold", split="valid")
-    with pytest.raises(ValueError, match="that run has other tokens"):
+    with pytest.raises(ValueError, match="that run tokenizes these sentences differently"):
         run.intervene(f"other:{other.path}")
 
 
@@ -224,7 +224,7 @@ def test_each_head_has_links_and_an_error_rate_of_its_own(attention):
 
 @pytest.mark.parametrize("head", [-1, 0, 5])
 def test_a_head_that_does_not_exist_is_named(attention, head):
-    with pytest.raises(ValueError, match=f"^head={head} must lie in 1 to 4; heads count from 1$"):
+    with pytest.raises(ValueError, match=f"^head={head} must be from 1 to 4; numbering"):
         attention.links(head=head)
 
 

@@ -265,7 +265,7 @@ def test_error_for_different_sizes_names_both_sizes(name):
     config = VARIANTS[name]
 
     with pytest.raises(
-        ValueError, match=rf"attention={config.name}\b.*size 6.*size 10.* make them so or"
+        ValueError, match=rf"attention={config.name}\b.*size 6.*size 10.* change one or"
     ):
         build_attention(config, query_size=6, key_size=10, value_size=VALUE_SIZE)
 

@@ -150,7 +150,7 @@ def archive(value):
 def test_another_format_is_an_error_with_both_numbers(path, edit):
     edit(format=7)
 
-    with pytest.raises(ValueError, match=rf"has format 7, this version reads {FORMAT}"):
+    with pytest.raises(ValueError, match=rf"has format 7, but this version reads {FORMAT}"):
         load_checkpoint(path)
 
 

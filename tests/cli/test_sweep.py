@@ -224,7 +224,7 @@ def test_the_summary_fails_if_a_run_failed(tmp_path, capsys):
     with pytest.raises(SystemExit, match="1"):
         summarise(tmp_path)
 
-    assert "0-grammar-none-seed-1 failed: a b\n" in capsys.readouterr().err
+    assert "0-grammar-none-seed-1 failed: a b.\n" in capsys.readouterr().err
 
 
 def test_an_unknown_baseline_does_not_cost_the_tables(tmp_path, capsys):

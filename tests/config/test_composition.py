@@ -76,10 +76,10 @@ def test_a_configuration_is_refused_before_it_is_composed() -> None:
 @pytest.mark.parametrize(
     ("overrides", "warnings"),
     [
-        (["seed=1", "+seed=2"], ["seed is given several times; the last value holds: seed=2"]),
+        (["seed=1", "+seed=2"], ["seed is given several times; the last value counts: seed=2"]),
         (
             ["data=files", "data.root=a", "data=grammar", "data=files", "-m", "~seed", "~seed"],
-            ["data is given several times; the last value holds: data=files"],
+            ["data is given several times; the last value counts: data=files"],
         ),
         (["seed=1,2", "seed=1,2", "plugins=[a.py]", "data.num_test=3"], []),
     ],

@@ -194,7 +194,7 @@ def test_files_of_one_name_are_refused(tmp_path):
     load_plugins([write("plug.py", "")])
     (tmp_path / "plug.py").write_text("")
 
-    with pytest.raises(ValueError, match=r"^plugins=plug\.py has the name of the plug-in /.*my/pl"):
+    with pytest.raises(ValueError, match=r"^plugins=plug\.py has the same name as /.*my/pl"):
         load_plugins(["plug.py"])
 
 

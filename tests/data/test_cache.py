@@ -256,7 +256,7 @@ def test_unknown_tokens_are_counted(config, caplog):
         encoded = encode_corpus(corpus_of([("axb", "yz"), ("a", "b")]), TOKENIZERS, config)
 
     assert encoded.source_rows[0][1] == UNK
-    assert caplog.messages[0] == "valid: 2 pairs of 7 tokens, 3 of them unknown"
+    assert caplog.messages[0] == "valid: 2 pairs with 7 tokens, 3 of them unknown"
 
 
 @pytest.mark.parametrize(

@@ -210,7 +210,7 @@ def test_other_than_two_or_three_columns_are_named_by_line(tmp_path, first, line
     table = write(tmp_path / "b.tsv", first + b"\n" + line + b"\n")
     corpus = make_corpus(table, empty_lines=OnInvalid.skip, invalid_utf8=OnInvalid.skip)
 
-    with pytest.raises(ValueError, match=rf"b\.tsv:2: {num_tabs} tabs; a line needs one, between"):
+    with pytest.raises(ValueError, match=rf"b\.tsv:2: {num_tabs} tabs; every line needs one,"):
         list(corpus)
 
 

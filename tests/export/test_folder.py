@@ -76,14 +76,14 @@ def test_search_that_an_exported_model_lacks_is_named(folder, decoding, message)
 def test_other_format_is_named(folder):
     change(folder, format=9)
 
-    with pytest.raises(ValueError, match=f"format 9, this version reads {FORMAT}; export"):
+    with pytest.raises(ValueError, match=f"format 9, but this version reads {FORMAT}; export"):
         read_runtime(folder)
 
 
 @pytest.mark.parametrize("name", ["encoder.onnx", "step.onnx", "source.spm", "target.spm"])
 def test_missing_or_changed_file_is_named(folder, name):
     (folder / name).write_bytes(b"graph")
-    with pytest.raises(ValueError, match=f"{name} has another hash"):
+    with pytest.raises(ValueError, match=f"{name} does not match its hash"):
         read_runtime(folder)
 
     (folder / name).unlink()

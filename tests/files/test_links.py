@@ -52,7 +52,7 @@ def test_a_file_may_count_from_1(tmp_path):
     links = read_links(str(path), base=1)
 
     assert next(links) == GoldLinks(frozenset({(0, 0)}), frozenset({(0, 0), (1, 2)}))
-    with pytest.raises(ValueError, match=r"gold\.align:2: '0-1' does not count from 1"):
+    with pytest.raises(ValueError, match=r"gold\.align:2: '0-1' is not counted from 1"):
         next(links)
 
 

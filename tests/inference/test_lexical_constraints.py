@@ -81,7 +81,7 @@ def test_a_prefix_of_a_line_without_text_is_counted(translator, caplog):
 def test_a_prefix_beyond_the_length_limit_is_refused_by_its_number(translator):
     prefixes = ["a", "a" * 6, "a" * 7]
 
-    with pytest.raises(ValueError, match="prefix 3 has 7 tokens, but the translation at most 6"):
+    with pytest.raises(ValueError, match="prefix 3 has 7 tokens, but the translation may have"):
         list(translator.translate(["ja"] * 3, GREEDY, batch_size=1, prefixes=prefixes))
 
 

@@ -13,7 +13,7 @@ def test_beam_and_greedy_search_are_accepted(decoding):
     ("changes", "message"),
     [
         ({"decoding": SamplingConfig()}, "decoding=sampling: the service searches with"),
-        ({"decoding": BeamConfig(n_best=2)}, "decoding.n_best=2: a request asks for several"),
+        ({"decoding": BeamConfig(n_best=2)}, "decoding.n_best=2: each request sets its"),
         ({"decoding": BeamConfig(beam_size=5)}, "beam_size=5 must be at most max_beam=4"),
         ({"engine": "onnx", "precision": "int8"}, "precision=int8 are keys of engine=torch"),
         ({"port": 65_536}, "port=65536 must be at least 0 and at most 65,535"),

@@ -85,7 +85,7 @@ def test_after_a_reload_that_failed_all_old_models_answer_until_the_next_one(
 
     assert (after_failure, after_success) == (["Aold", "Aold"], ["Anew", "Anew"])
     [record] = caplog.records
-    assert record.message == f"the models were not reloaded, the old ones stay in use: {error}"
+    assert record.message == f"the models were not reloaded; the old ones stay in use: {error}"
     for result in ("failure", "success"):
         assert f'seq2seq_reloads_total{{result="{result}"}} 1.0' in metrics.text().decode()
 

@@ -102,7 +102,7 @@ def test_words_are_counted_in_the_training_data(groups, trained):
 @pytest.mark.parametrize(
     ("name", "before", "after", "reason"),
     [
-        ("results.json", None, None, "the training data are not those that"),
+        ("results.json", None, None, "the training data have changed since"),
         ("config.yaml", "b.train", "absent", "absent"),
     ],
 )

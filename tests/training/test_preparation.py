@@ -195,7 +195,7 @@ def test_data_that_differ_are_refused_and_named(tmp_path, second_process, name, 
     text = (tmp_path / name).read_text()
     (tmp_path / name).write_text(text.replace("a", "b", 1))
 
-    with pytest.raises(ValueError, match=f"^{named} differ from those of the first process; copy"):
+    with pytest.raises(ValueError, match=f"^{named} differ from those of rank 0; copy"):
         prepare_in_turn(config, None, SECOND)
 
 
@@ -210,7 +210,7 @@ def test_a_cache_with_other_ids_is_refused(tmp_path, second_process, monkeypatch
     encoded = replace(data.train.epoch(0), source_rows=IdRows(changed, rows.offsets))
     monkeypatch.setattr(preparation, "prepare_data", lambda *_: replace(data, train=encoded))
 
-    with pytest.raises(ValueError, match=r"^the training ids differ from those of the first"):
+    with pytest.raises(ValueError, match=r"^the training ids differ from those of rank 0"):
         prepare_in_turn(config, None, SECOND)
 
 
@@ -233,7 +233,7 @@ def test_tokenizers_that_differ_in_one_byte_are_refused(tmp_path, second_process
     second_process.append(dict(preparation._checksums(first)))
     monkeypatch.setattr(preparation, "prepare_data", lambda *_: second)
 
-    with pytest.raises(ValueError, match=r"^the tokenizers differ from those of the first process"):
+    with pytest.raises(ValueError, match=r"^the tokenizers differ from those of rank 0"):
         prepare_in_turn(tiny_config(tmp_path), None, SECOND)
 
 

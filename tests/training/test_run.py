@@ -213,5 +213,5 @@ def test_another_configuration_than_the_first_process_is_refused_but_for_paths(
     monkeypatch.setattr(Ranks, "share_from_first", lambda *_: firsts.pop(0))
 
     check_same_config(own, Ranks(1, 1, 2))
-    with pytest.raises(ValueError, match=r"the first process: training\.max_epochs .*; give all"):
+    with pytest.raises(ValueError, match=r"rank 0's: training\.max_epochs .*; give all"):
         check_same_config(own, Ranks(1, 1, 2))

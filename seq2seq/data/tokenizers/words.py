@@ -371,7 +371,7 @@ def load_vectors(path: str, tokenizer: Tokenizer, size: int) -> Tensor:
     [found_size] = sizes
     if found_size != size:
         raise ValueError(
-            f"{path} has vectors of size {found_size}, the embedding has {size}; "
+            f"{path} has vectors of size {found_size}, but the embedding has {size}; "
             f"set the embedding size to {found_size} or give another file"
         )
     matrix = torch.zeros(len(tokenizer), size)

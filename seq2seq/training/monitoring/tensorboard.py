@@ -105,7 +105,7 @@ class TensorBoard:
         self.tracker.close()
 
     def flush(self) -> None:
-        """Write all points, before a checkpoint with which a resumed run would not draw them."""
+        """Write all points before a checkpoint is saved; a run resumed from it repeats none."""
         self._file.flush()
 
     def updates(
@@ -128,7 +128,7 @@ class TensorBoard:
         self.position("train", progress)
 
     def position(self, part: Literal["train", "valid"], progress: Progress) -> None:
-        """Add the minutes and target tokens of a point of the other curves of a part."""
+        """Add the minutes and target tokens so far, for the curves of training or validation."""
         values = {MINUTES: progress.seconds / 60, TARGET_TOKENS: float(progress.target_tokens)}
         self._scalars({f"{part}/{name}": value for name, value in values.items()}, progress.update)
 

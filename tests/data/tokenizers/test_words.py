@@ -290,5 +290,5 @@ def test_characters_can_have_vectors_of_a_file_in_the_home_directory(tmp_path, m
 def test_vectors_of_another_size_are_refused(tmp_path):
     path = vectors_file(tmp_path, "hund 1 2 3")
 
-    with pytest.raises(ValueError, match="has vectors of size 3, the embedding has 5; set the"):
+    with pytest.raises(ValueError, match="has vectors of size 3, but the embedding has 5; set the"):
         load_vectors(path, vocabulary("hund"), 5)
