@@ -68,10 +68,10 @@ def warn_of_shift(name: str, encoded: EncodedCorpus) -> None:
             )
             return
     some = slice(None, None, len(encoded) // _BLOCK + 1)  # of all parts, if sorted by length
+    source_lengths = encoded.source_rows.lengths(some)
+    target_lengths = encoded.target_rows.lengths(some)
     with np.errstate(invalid="ignore"):
-        fit = np.corrcoef(encoded.source_rows.lengths(some), encoded.target_rows.lengths(some))[
-            0, 1
-        ]
+        fit = np.corrcoef(source_lengths, target_lengths)[0, 1]
     if fit < _LEAST_FIT:
         logger.warning(
             "%s: the lengths of sources and targets hardly correlate (%.2f); check that each line "

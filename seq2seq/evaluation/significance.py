@@ -11,7 +11,7 @@ in single sentences only. A seed also shifts the score of its whole run, and tha
 shift for a difference between systems. Here the statistic is divided by its standard error, which
 contains the spread of the runs.
 
-In simulated studies of systems that do not differ, p is below 0.05 in 1% to 7%, also if the seeds
+In simulated studies of systems that do not differ, p is below 0.05 in at most 7%, also if the seeds
 of one system spread four times as far as those of the other; with two runs against more it is in 2%
 at most. It is below 0.05 / 9, the first level of Holm's procedure for nine comparisons, in at most
 0.8% with two or three runs of each system, and in up to 1.3% with more, if their seeds spread

@@ -192,8 +192,8 @@ def _missing(study: Study) -> Iterator[str]:
     yield from describe_repeated_seeds(groups)
     if (number := len({group.runs[0].test_set for group in groups} - {None})) > 1:
         yield (
-            f"The runs have {number} different test sets, each with a baseline of its own; scores "
-            "on different test sets cannot be compared."
+            f"The runs have {number} different test sets, and scores on different test sets cannot "
+            "be compared."
         )
     for compared in study.comparisons:
         if compared.reason:
