@@ -201,7 +201,7 @@ def test_anything_but_a_list_of_strings_is_refused(translator, sentences):
 
 
 def test_a_single_text_is_not_taken_for_lines_of_one_letter(translator):
-    with pytest.raises(TypeError, match=r"write translate\(\[line\]\)"):
+    with pytest.raises(TypeError, match=r"use translate\(\[line\]\)"):
         next(translator.translate("ja"))
 
 
