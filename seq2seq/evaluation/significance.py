@@ -11,12 +11,12 @@ in single sentences only. A seed also shifts the score of its whole run, and tha
 shift for a difference between systems. Here the statistic is divided by its standard error, which
 contains the spread of the runs.
 
-In simulated studies of systems that do not differ, p is below 0.05 in at most 7%, also if the seeds
-of one system spread four times as far as those of the other; with two runs against more it is in 2%
-at most. It is below 0.05 / 9, the first level of Holm's procedure for nine comparisons, in at most
-0.8% with two or three runs of each system, and in up to 1.3% with more, if their seeds spread
-unequally. If the seeds spread over most of the scale of BLEU, their scores are far from normally
-distributed, and the rate at 0.05 is up to 9%.
+In simulated studies of systems that do not differ, at most 7% of the p-values are below 0.05, also
+if the seeds of one system spread four times as far as the seeds of the other, and at most 2% with
+two runs against more. With two or three runs of each system, at most 0.8% are below 0.05 / 9, the
+first level of Holm's procedure for nine comparisons. With more runs that spread unequally, up to
+1.3% are. If the seeds spread over most of the scale of BLEU, their scores are far from normally
+distributed, and up to 9% are below 0.05.
 """
 
 # R runs of a group, S sentences, K sentence statistics
@@ -209,7 +209,7 @@ class MetricScore(NamedTuple):
     mean: float | None
     """Mean over bootstrap resamples; None for a system that is scored alone."""
     interval: float | None
-    """Half the width of the 95% confidence interval around the mean; None like the mean."""
+    """Half the width of the 95% confidence interval around the mean; None without a mean."""
     p_value: float | None
     """p-value of the difference from the first system; None for the first system."""
 
