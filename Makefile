@@ -16,6 +16,7 @@ INSTALL_TORCH = index="$(TORCH_INDEX)"; \
 # The torch that test-newest installs, for example torch==2.6.
 TORCH ?= torch
 PYTEST := -m pytest --numprocesses auto --dist loadscope --no-loadscope-reorder
+MARKS := not slow
 
 .DEFAULT_GOAL := help
 .PHONY: help train sample test test-all test-newest faults check docs wheel bench gpu clean
@@ -42,10 +43,10 @@ my/train.de:
 	}'
 
 test: $(VENV)/.test  ## run the tests that are not marked slow, in about five minutes
-	OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST) -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST) -m "$(MARKS)"
 
-test-all: test  ## run the slow tests too: full trainings, kills, several processes, benchmarks
-	OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST) -m slow
+test-all:  ## run the slow tests too: full trainings, kills, several processes, benchmarks
+	$(MAKE) test MARKS=
 
 test-newest:  ## run the tests with the newest versions that pyproject.toml allows
 	$(PYTHON) -m venv --clear .venv-newest

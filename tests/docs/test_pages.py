@@ -332,19 +332,12 @@ FIRST = first_of_each_kind()
 OTHERS = [command for command in COMMANDS if command not in FIRST]
 
 
-@pytest.mark.parametrize("command", FIRST)
-def test_first_command_of_each_kind_runs(workplace: Path, command: str) -> None:
-    assert_runs(workplace, command)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(each, marks=pytest.mark.slow if each in OTHERS else ()) for each in COMMANDS],
+)
 def test_every_command_runs(workplace: Path, command: str) -> None:
-    assert_runs(workplace, command)
-
-
-def assert_runs(workplace: Path, command: str) -> None:
-    """Run a command, and look for the files that it names."""
+    """The files that it names exist afterwards; the slow ones read what the others have made."""
     run = runner(command)
     assert run is not None, "no way to run it is known: add one to RUNNERS"
     written = paths_of(workplace, command, *WRITTEN)
