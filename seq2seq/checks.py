@@ -204,8 +204,15 @@ def field_types(config_type: type) -> dict[str, FieldType]:
     return {field.name: _take_apart(hints[field.name]) for field in fields(config_type)}
 
 
-def marks_of_keys(config: Config) -> dict[str, frozenset[Mark]]:
+def marks_of_keys(
+    config: Config, section: str | None = None, inherited: frozenset[Mark] = frozenset()
+) -> dict[str, frozenset[Mark]]:
     """Return the marks of each key of a configuration and its parts.
+
+    Args:
+        config: The configuration.
+        section: The key that it stands under; None: its own section.
+        inherited: Marks of the fields if neither they nor their class have any.
 
     Example:
         >>> class SizeConfig(Config, section="size", marks=(Mark.model,)): ...
@@ -217,14 +224,12 @@ def marks_of_keys(config: Config) -> dict[str, frozenset[Mark]]:
         [('size.width', <Mark.model: 'model'>), ('size.name', <Mark.free: 'free'>)]
     """
     found: dict[str, frozenset[Mark]] = {}
+    prefix = config.section if section is None else section
     for name, field_type in field_types(type(config)).items():  # type: ignore[arg-type]
-        value = getattr(config, name)
-        if isinstance(value, Config):
-            found |= marks_of_keys(value)
-        else:
-            key = f"{config.section}.{name}".lstrip(".")
-            own = frozenset(mark for mark in field_type.marks if isinstance(mark, Mark))
-            found[key] = own or frozenset(config.marks)
+        key, value = f"{prefix}.{name}".lstrip("."), getattr(config, name)
+        own = frozenset(mark for mark in field_type.marks if isinstance(mark, Mark))
+        marks = own or frozenset(config.marks) or inherited
+        found |= marks_of_keys(value, key, marks) if isinstance(value, Config) else {key: marks}
     return found
 
 

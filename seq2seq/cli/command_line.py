@@ -17,9 +17,9 @@ import yaml  # type: ignore[import-untyped]
 from seq2seq.checks import Config, FieldType, as_yaml, field_types
 from seq2seq.config.composition import (
     USER_ERRORS,
-    check_repeated_keys,
     config_directory,
     describe_error,
+    warn_of_repeated_keys,
 )
 from seq2seq.config.plugins import KEY, load_plugins
 from seq2seq.runtime.process import interrupts_in_one_line, log_to_stderr
@@ -82,7 +82,7 @@ def load_command(
         ValueError: A key or a choice is unknown, or a value is missing, has the wrong type or is
             out of its range.
     """
-    check_repeated_keys(arguments)
+    warn_of_repeated_keys(arguments)
     given = dict(map(_key_and_text, arguments))
     values = _defaults(name)
     del values["help"]

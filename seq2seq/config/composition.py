@@ -100,7 +100,7 @@ def _added_keys(config: DictConfig, prefix: str = "") -> Iterator[str]:
             yield from _added_keys(config[key], f"{prefix}{key}.")
 
 
-def check_repeated_keys(overrides: Iterable[str]) -> None:
+def check_repeated_keys(overrides: Sequence[str]) -> None:
     """Warn of a key with several values, and refuse a dictionary that has a key twice.
 
     Raises:
@@ -112,16 +112,9 @@ def check_repeated_keys(overrides: Iterable[str]) -> None:
         Traceback (most recent call last):
         ValueError: data.train has the key a twice; give each a name of its own
     """
-    values: dict[str, str] = {}
-    repeated = {}
+    warn_of_repeated_keys(overrides)
     for override in overrides:
-        key, equals, value = override.partition("=")
-        name = key.lstrip("+")
-        # -o and ~key set no value; the list a,b of a sweep counts as one value here.
-        if equals and not key.startswith(("-", "~")):
-            if values.get(name, value) != value:
-                repeated[name] = value
-            values[name] = value
+        key, _, value = override.partition("=")
         if "{" not in value:
             continue
         try:
@@ -132,6 +125,20 @@ def check_repeated_keys(overrides: Iterable[str]) -> None:
                 raise ValueError(
                     f"{key} has the key {found[1]} twice; give each a name of its own"
                 ) from error
+
+
+def warn_of_repeated_keys(overrides: Iterable[str]) -> None:
+    """Warn of a key with several values."""
+    values: dict[str, str] = {}
+    repeated = {}
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        name = key.lstrip("+")
+        # -o and ~key set no value; the list a,b of a sweep counts as one value here.
+        if equals and not key.startswith(("-", "~")):
+            if values.get(name, value) != value:
+                repeated[name] = value
+            values[name] = value
     for name, value in repeated.items():
         logger.warning("%s is given several times; the last value counts: %s=%s", name, name, value)
 

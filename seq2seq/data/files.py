@@ -274,7 +274,7 @@ class _Reader:
     allow_tabs: bool
     num_lines: int
     num_columns: int = 0
-    """Number of lines in a file; 0 before the first file is read."""
+    """Number of sides in a line; 0 before the first line is read."""
 
     def lines(self) -> Iterator[Pair | None]:
         num_skipped = 0

@@ -306,7 +306,7 @@ class Translator:
                 target_mask=target_mask,
             )
         if any(math.isnan(target.score) for target in scored):
-            raise ValueError(
+            raise FloatingPointError(
                 "the model's probabilities are not numbers (NaN); score with precision=fp32, "
                 "or use an earlier checkpoint"
             )

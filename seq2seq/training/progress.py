@@ -168,7 +168,7 @@ class Progress:
 
     @staticmethod
     def from_dict(content: dict[str, object]) -> "Progress":
-        """Convert the result of `to_dict` back."""
+        """Convert the result of `asdict` back."""
         interval = Interval(**content["interval"])  # type: ignore[arg-type]
         return Progress(**{**content, "interval": interval})  # type: ignore[arg-type]
 

@@ -145,6 +145,7 @@ class Trainer:
             late_signal = self.ranks.share_from_first(signals.received)
             if late_signal:
                 raise Interrupted(late_signal)
+        progress.seconds = self._seconds_so_far()
         self._log_end(first_update)
 
     def load_state(self, state: TrainingState, *, saved: TrainConfig) -> None:
@@ -315,15 +316,18 @@ class Trainer:
         self, batches: Sequence[Batch], signals: StopSignals
     ) -> tuple[int, float, int]:
         """Return all processes' target tokens, the run's seconds and the signal of any process."""
-        now = time.monotonic()
-        seconds = self.progress.seconds + now - self._clock
-        self._clock = now
+        seconds = self._seconds_so_far()
+        self._clock = time.monotonic()
         num_tokens = sum(batch.num_target_tokens for batch in batches)
         own = (num_tokens, seconds if self.ranks.is_first else 0.0, signals.received or 0)
         shared = torch.tensor(own, dtype=torch.float64)  # on the CPU: the host needs it at once
         sum_over_processes([shared])
         all_tokens, seconds, any_signal = shared.tolist()
         return int(all_tokens), seconds, signals.received or (signal.SIGTERM if any_signal else 0)
+
+    def _seconds_so_far(self) -> float:
+        """Return the run's seconds on the clock of this process; `progress.seconds` are shared."""
+        return self.progress.seconds + time.monotonic() - self._clock
 
     def _describe(self, batches: Sequence[Batch]) -> str:
         """Describe the training pairs of a failed update, and the last checkpoint."""
@@ -355,9 +359,9 @@ class Trainer:
         )
         if self.ranks.is_first:
             add_to_history(self.directory, evaluation, update=progress.update)
-        board.validation(evaluation, update=progress.update)
-        board.position("valid", progress)
-        board.samples(evaluation, update=progress.update)
+            board.validation(evaluation, update=progress.update)
+            board.position("valid", progress)
+            board.samples(evaluation, update=progress.update)
         for name, other in others.items():
             logger.info("update %d, %s %s", progress.update, name, other)
             board.other_validation(name, other, update=progress.update)
@@ -381,7 +385,7 @@ class Trainer:
         board.flush()  # a resumed run does not write earlier points again
         state: TrainingState = {
             "fingerprint": self.data.fingerprint,
-            "progress": asdict(self.progress),
+            "progress": asdict(replace(self.progress, seconds=self._seconds_so_far())),
             "updater": self.updater.state(),
         }
         self.directory.save_last(self._checkpoint(self.model, state), self.progress)

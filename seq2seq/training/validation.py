@@ -146,7 +146,7 @@ class Evaluator:
         pairs = list(map(EncodedPair, sources, references))
         try:
             read = translator.score_batch(pairs, way_out=way_out)
-        except ValueError as error:
+        except FloatingPointError as error:
             raise NonFiniteError(
                 "the loss on the validation or test set is not a number (NaN); train again "
                 "with a lower training.optimizer.learning_rate or training.precision=fp32"

@@ -3,7 +3,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from seq2seq.cli import command_line
@@ -76,6 +76,7 @@ def test_one_path_or_several_in_brackets_are_a_list(key, given, paths):
 
 
 @settings(max_examples=200)
+@example(text="{x: 1, x: 2}")
 @given(text=st.text(alphabet="a\xe4 ,'\"\\${}=\n[](x):\u2028", max_size=10))
 def test_any_text_passes_through_the_command_line_unchanged(text):
     assert load(f"text={text}").text == text

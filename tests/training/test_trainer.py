@@ -9,6 +9,7 @@ import torch
 from same_run import is_equal
 from tiny_training import read_scalars, tiny_run, tiny_trainer
 
+from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.data.batching import collate
 from seq2seq.training import trainer as trainer_module
 from seq2seq.training.monitoring.tensorboard import TensorBoard
@@ -348,6 +349,23 @@ def test_the_time_of_updates_has_that_of_their_batches(make, monkeypatch):
     trainer.train()
 
     assert trainer.progress.update_seconds == 2 * 2 * 3.0
+
+
+def test_the_time_of_a_run_and_of_its_checkpoint_has_the_last_validation(make, monkeypatch):
+    now, original = [100.0], Evaluator.evaluate
+
+    def evaluate(self, model, *, slow):
+        now[0] += 50.0
+        return original(self, model, slow=slow)
+
+    monkeypatch.setattr(Evaluator, "evaluate", evaluate)
+    monkeypatch.setattr(trainer_module.time, "monotonic", lambda: now[0])
+    trainer = make("training.max_updates=1")
+
+    trainer.train()
+
+    state = load_checkpoint(trainer.directory.last).training_state
+    assert trainer.progress.seconds == state["progress"]["seconds"] == 50.0
 
 
 @pytest.mark.parametrize(

@@ -351,11 +351,12 @@ def load_vectors(path: str, tokenizer: Tokenizer, size: int) -> Tensor:
     labels = tokenizer.tokens(range(len(tokenizer)))
     wanted = {*labels, *map(str.lower, labels)}
     vectors: dict[str, list[float]] = {}
-    sizes = set()
+    sizes: set[int] = set()
     try:
         with open_lines(path, key="vectors") as lines:
             for number, line in enumerate(lines):
-                word, *numbers = line.rstrip().split(" ")
+                # GloVe has words with spaces, such as ". . .".
+                word, *numbers = line.rstrip().rsplit(" ", min(sizes, default=-1))
                 if number == 0 and len(numbers) == 1:
                     continue
                 sizes.add(len(numbers))

@@ -259,6 +259,14 @@ def test_the_header_and_trailing_spaces_of_fasttext_are_skipped(tmp_path):
     torch.testing.assert_close(matrix[5], torch.tensor([4.0, 5, 6]))
 
 
+def test_words_of_glove_may_have_spaces(tmp_path):
+    path = vectors_file(tmp_path, "hund 1 2 3", ". . . 4 5 6", "at name@domain.com 7 8 9")
+
+    matrix = load_vectors(path, vocabulary("hund"), 3)
+
+    torch.testing.assert_close(matrix[4], torch.tensor([1.0, 2, 3]))
+
+
 def test_vectors_of_known_words_fill_their_rows(tmp_path):
     path = vectors_file(tmp_path, "hund 1 2 3", "katze 4 5 6.5", "maus 7 8 9")
 
