@@ -13,6 +13,7 @@ from pathlib import Path
 
 from seq2seq.export.folder import read_runtime, write_runtime
 from seq2seq.export.web_page import write_page
+from seq2seq.export.web_runtime import load_web_runtime
 
 KEPT = Path(__file__).parent / "translator"
 CACHE = Path(__file__).parents[1] / "data/cache"
@@ -35,7 +36,7 @@ def keep(folder: Path) -> None:
 def write(path: Path) -> None:
     """Write the page."""
     path.parent.mkdir(exist_ok=True)
-    write_page(KEPT, path, cache_dir=CACHE, examples=EXAMPLES)
+    write_page(KEPT, path, runtime=load_web_runtime(CACHE), examples=EXAMPLES)
 
 
 if __name__ == "__main__":

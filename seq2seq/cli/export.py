@@ -101,12 +101,12 @@ def _export_page(config: ExportConfig) -> None:
         raise ValueError(f"output={output} must be a file that ends in .html with format=web")
     check_output(output, is_ours=True, overwrite=config.overwrite)
     cache_dir = expand_home(config.cache_dir, key="cache_dir")
-    load_web_runtime(cache_dir)  # fails before the work
+    runtime = load_web_runtime(cache_dir)  # fails before the work
     examples = [] if config.examples is None else _first_lines(config.examples)
     with TemporaryDirectory() as directory:
         folder = Path(directory, "model")
         export_model(config.checkpoint, folder, precision=config.precision)
-        write_page(folder, output, cache_dir=cache_dir, examples=examples)
+        write_page(folder, output, runtime=runtime, examples=examples)
     logger.info("wrote %s, %.1f MB; open it in a browser", output, output.stat().st_size / 1e6)
 
 

@@ -139,7 +139,13 @@ def _open_reports(
     if config.attention_html is not None:
         reports.append(stack.enter_context(_page(config.attention_html, new_file)))
     if config.gold is not None:
-        agreement = _agreement(config.gold, translator, base=config.gold_base)
+        shard, num_shards = config.shards()
+        agreement = _agreement(
+            config.gold,
+            translator,
+            base=config.gold_base,
+            has_last_line=shard == num_shards,
+        )
         reports.append(stack.enter_context(agreement))
     return reports
 
@@ -168,37 +174,38 @@ def _page(path: str, new_file: NewFile) -> Iterator[Report]:
 
 
 @contextlib.contextmanager
-def _agreement(path: str, translator: Translator, *, base: int) -> Iterator[Report]:
+def _agreement(
+    path: str, translator: Translator, *, base: int, has_last_line: bool
+) -> Iterator[Report]:
     """Compare the links of the references with gold links, and print their agreement at the end."""
     counts = [0] * 4
-    num_sentences = 0
+    num_sentences = num_read = 0
     name = f"gold={path}"
     with open_lines(path, key="gold") as reader:
-        lines = iter(reader)
+        lines = list(reader)
 
-        def report(translation: Translation, index: int) -> None:
-            nonlocal num_sentences, counts
-            num_sentences += 1
-            line = next(lines, None)
-            if line is None:
-                raise ValueError(
-                    f"{name} has {counted(index, 'line')}, fewer than the reference; it needs one "
-                    "for each sentence; leave the line empty if there are no links"
-                )
-            where = f"{name}:{num_sentences}"
-            gold = parse_links(line, where=where, base=base)
-            best = translation.best
-            lengths = len(translation.source.split()), len(best.text.split())
-            check_links(gold, *lengths, where=where, base=base)
-            found = count_links(translator.links(translation), gold)
-            counts = list(map(sum, zip(counts, found, strict=True)))
-
-        yield report
-        if num_more := sum(1 for _ in lines):
+    def report(translation: Translation, index: int) -> None:
+        nonlocal num_sentences, num_read, counts
+        num_sentences, num_read = num_sentences + 1, index + 1
+        if num_read > len(lines):
             raise ValueError(
-                f"{name} has {counted(num_sentences + num_more, 'line')} but the reference has "
-                f"{num_sentences:,}; it needs one for each"
+                f"{name} has {counted(len(lines), 'line')}, fewer than the reference; it needs one "
+                "for each sentence; leave the line empty if there are no links"
             )
+        where = f"{name}:{num_read}"
+        gold = parse_links(lines[index], where=where, base=base)
+        best = translation.best
+        lengths = len(translation.source.split()), len(best.text.split())
+        check_links(gold, *lengths, where=where, base=base)
+        found = count_links(translator.links(translation), gold)
+        counts = list(map(sum, zip(counts, found, strict=True)))
+
+    yield report
+    if has_last_line and num_read < len(lines):
+        raise ValueError(
+            f"{name} has {counted(len(lines), 'line')} but the reference has {num_read:,}; it "
+            "needs one for each"
+        )
     predicted, sure, found_sure, right = counts
     parts = (right, predicted), (found_sure, sure), (found_sure + right, predicted + sure)
     precision, recall, agreement = (part / whole if whole else math.nan for part, whole in parts)

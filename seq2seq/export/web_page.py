@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from seq2seq.config.serialization import config_to_dict
 from seq2seq.export.folder import ENCODER, SOURCE, STEP, TARGET, Runtime, read_runtime
-from seq2seq.export.web_runtime import load_web_runtime
+from seq2seq.export.web_runtime import WebRuntime
 from seq2seq.files.atomic import whole_file
 from seq2seq.inference.sentence_splitting import ABBREVIATIONS
 from seq2seq.search.config import BeamConfig, convert_search
@@ -19,22 +19,21 @@ _TEMPLATE = Path(__file__).parent / "web" / "page.html"
 
 
 def write_page(
-    folder: Path, output: Path, *, cache_dir: Path, examples: Sequence[str] = ()
+    folder: Path, output: Path, *, runtime: WebRuntime, examples: Sequence[str] = ()
 ) -> None:
     """Write a page that contains an exported model; it is complete or absent.
 
     Args:
         folder: The folder that `export_model` wrote.
         output: The file to write.
-        cache_dir: The directory that keeps onnxruntime-web.
+        runtime: onnxruntime-web.
         examples: Sentences that the page offers; it translates the first one when it opens.
 
     Raises:
-        OSError: A file cannot be read, written or downloaded.
+        OSError: A file cannot be read or written.
         ValueError: The folder was not exported or is damaged.
     """
     model = read_runtime(folder)
-    runtime = load_web_runtime(cache_dir)
     names = [ENCODER, STEP, SOURCE, *([] if _is_joint(model) else [TARGET])]
     files = {"wasm": runtime.wasm}
     files |= {name.partition(".")[0]: (folder / name).read_bytes() for name in names}

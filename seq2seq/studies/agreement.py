@@ -24,6 +24,7 @@ AGREEMENT = (
 """Columns of groups.csv about agreement."""
 Divergences = dict[frozenset[StudyRun], float]
 """Divergence of the attention of two runs, by pair of runs."""
+_MOST_DIVISIONS = 200_000
 
 
 def divergences(runs: Sequence[StudyRun]) -> Divergences:
@@ -97,35 +98,39 @@ def seeds_needed(num_comparisons: int) -> int:
     return next(n for n in itertools.count(2) if num_comparisons * least_p_value(n, n) < LEVEL)
 
 
-def compare_attention(
-    found: Divergences, group: Group, baseline: Group
-) -> tuple[float, float, float] | None:
+def compare_attention(found: Divergences, group: Group, baseline: Group) -> float | None:
     """Test whether attention differs more between two groups than between their seeds.
 
     The statistic is the mean divergence between the groups minus the mean divergence within them.
     The p-value is the share of all divisions of the runs into groups of these sizes, the real one
-    included, with at least this statistic. It cannot be below `least_p_value`.
+    included, with at least this statistic. It cannot be below `least_p_value`. From 11 runs in each
+    group, random divisions stand for all.
 
     Returns:
-        The mean divergences within the group and between the groups, and the p-value; None unless
-        both groups have several runs with attention.
+        The p-value; None unless both groups have several runs with attention.
     """
     runs = [*group.runs, *baseline.runs]
-    if min(len(group.runs), len(baseline.runs)) < 2 or any(
-        frozenset(pair) not in found for pair in combinations(runs, 2)
-    ):
+    sizes = len(group.runs), len(baseline.runs)
+    if min(sizes) < 2 or any(frozenset(pair) not in found for pair in combinations(runs, 2)):
         return None
-
-    def statistic(members: Sequence[StudyRun]) -> tuple[float, float, float]:
-        sides = members, [run for run in runs if run not in members]
-        within = [[found[frozenset(p)] for p in combinations(side, 2)] for side in sides]
-        between = fmean(found[frozenset((a, b))] for a in sides[0] for b in sides[1])
-        return between - fmean(map(fmean, within)), fmean(within[0]), between
-
-    effect, within, between = statistic(group.runs)
-    others = [statistic(chosen)[0] for chosen in combinations(runs, len(group.runs))]
-    p_value = fmean(each >= effect - 1e-12 for each in others)
-    return within, between, p_value
+    distances = np.array([[found.get(frozenset((a, b)), 0.0) for a in runs] for b in runs])
+    if math.comb(len(runs), sizes[0]) <= _MOST_DIVISIONS:
+        divisions = np.array(list(combinations(range(len(runs)), sizes[0])))  # the real one first
+    else:
+        order = np.tile(np.arange(len(runs)), (_MOST_DIVISIONS, 1))
+        order[1:] = np.random.default_rng(0).permuted(order[1:], axis=1)
+        divisions = order[:, : sizes[0]]
+    one = np.zeros((len(divisions), len(runs)))
+    np.put_along_axis(one, divisions, 1.0, axis=1)
+    within_one, within_other, between = (
+        (a @ distances * b).sum(axis=1) for a, b in ((one, one), (1 - one, 1 - one), (one, 1 - one))
+    )
+    within = sum(
+        part / (size * (size - 1))
+        for part, size in zip((within_one, within_other), sizes, strict=True)
+    )
+    effects = between / math.prod(sizes) - within / 2
+    return float((effects >= effects[0] - 1e-12).mean())
 
 
 def add_agreement(
@@ -139,12 +144,14 @@ def add_agreement(
     errors = link_errors(agreement)
     for each in comparisons:
         group, baseline = each.group, each.baseline
-        if baseline is not None and (found := compare_attention(agreement, group, baseline)):
-            each.columns |= dict(zip(AGREEMENT[:2], found, strict=False))
-            of_links = compare_attention(errors, group, baseline) or ()
-            each.columns |= dict(zip(LINKS, of_links, strict=False))
-            least = least_p_value(len(group.runs), len(baseline.runs))
-            tested.append((each.columns, found[2], least))
+        if baseline is None or (p_value := compare_attention(agreement, group, baseline)) is None:
+            continue
+        for names, found in ((AGREEMENT, agreement), (LINKS, errors)):
+            for name, other in zip(names, (group, baseline), strict=False):
+                if (mean := mean_divergence(found, group, other)) is not None:
+                    each.columns[name] = mean
+        least = least_p_value(len(group.runs), len(baseline.runs))
+        tested.append((each.columns, p_value, least))
     able = [(columns, p_value) for columns, p_value, least in tested if len(tested) * least < LEVEL]
     for (columns, _), p_value in zip(able, holm([p_value for _, p_value in able]), strict=True):
         columns["agreement_p"] = p_value

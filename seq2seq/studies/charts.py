@@ -201,7 +201,8 @@ def _wrong_minus_right(group: Group) -> Cell:
     """Return the AER of wrong words minus the AER of right words, with its interval."""
     names = "aer_wrong", "aer_right"
     known = [run.measures.keys() & run.statistics.keys() for run in group.runs]
-    if any(name not in each for each in known for name in names):
+    has_one_test_set = len({run.test_set for run in group.runs}) == 1
+    if not has_one_test_set or any(name not in each for each in known for name in names):
         return Cell("-")
     score = measures.MEASURES["aer"].score
     found = compare_groups(*map(group.statistics, names), score=score, paired=True)

@@ -9,7 +9,7 @@ from seq2seq.evaluation.significance import (
     compare_groups,
     correct,
 )
-from seq2seq.studies.runs import Group
+from seq2seq.studies.runs import Group, is_same
 
 STAR = f"* one run on a side: {SENTENCES_ONLY}"
 
@@ -79,18 +79,10 @@ def compare_with_baseline(
 
 
 def _fits(group: Group, baseline: str) -> bool:
-    if baseline == group.label or any(_is_same(baseline, each) for each in group.swept.values()):
+    if baseline == group.label or any(is_same(baseline, each) for each in group.swept.values()):
         return True
     pairs = [pair.partition("=") for pair in baseline.split()]
-    return all(equals and _is_same(value, group.swept.get(key, "")) for key, equals, value in pairs)
-
-
-def _is_same(typed: str, value: str) -> bool:
-    """Return whether a typed value equals a swept value: 0 is 0.0, and 1e-3 is 0.001."""
-    try:
-        return typed == value or float(typed) == float(value)
-    except ValueError:
-        return False
+    return all(equals and is_same(value, group.swept.get(key, "")) for key, equals, value in pairs)
 
 
 def groups_with_first_test_set(groups: Sequence[Group]) -> list[int]:

@@ -95,6 +95,9 @@ def measure_losses(
     reasons: dict[str, str] = {}
     interventions = list({str(each): each for each in interventions}.values())
     for group in groups:
+        if len({run.test_set for run in group.runs} - {None}) > 1:
+            notes.append(f"{group.label} has no interventions: its runs have different test sets.")
+            continue
         tested: dict[str, list[tuple[Row, GroupComparison]]] = {name: [] for name in _LOSSES}
         for intervention, (label, runs) in (
             (each, row) for each in interventions for row in _rows(group, each)

@@ -77,7 +77,7 @@ MEASURES = {
     ),
 }
 """Measures by their keys in the tables; measures of translations refer to the test set."""
-_REQUIRED = ("valid", "test", "parameters", "seconds", "target_tokens_per_second")
+_REQUIRED = ("valid", "test", "parameters", "seconds", "target_tokens_per_second", "best_update")
 """Keys that every run writes into results.json."""
 
 
@@ -413,13 +413,24 @@ def _value(run: StudyRun, key: str, runs: Sequence[StudyRun]) -> str:
     """Return the value of a key in the configuration, which has 0.0 where 0 was typed.
 
     No configuration has choices such as model_size. They come from the overrides, also from those
-    of a run whose configuration differs at most in the seed.
+    of a run whose configuration differs at most in the seed. The value of a run that failed before
+    it had a configuration is written as in the configuration of another run.
     """
     if key in run.config:
         return run.config[key]
     config = run.config | {SEED: ""}
     equal = [each for each in runs if run.config and each.config | {SEED: ""} == config]
-    return next((each.overrides[key] for each in (run, *equal) if key in each.overrides), "")
+    typed = next((each.overrides[key] for each in (run, *equal) if key in each.overrides), "")
+    of_others = (each.config.get(key, "") for each in runs)
+    return next((value for value in of_others if is_same(typed, value)), typed)
+
+
+def is_same(typed: str, value: str) -> bool:
+    """Return whether a typed value equals a value of a configuration: 0 is 0.0, 1e-3 is 0.001."""
+    try:
+        return typed == value or float(typed) == float(value)
+    except ValueError:
+        return False
 
 
 def _differing_config_keys(configs: Sequence[dict[str, str]]) -> list[str]:

@@ -15,6 +15,7 @@ from seq2seq.config.schema import load_config
 from seq2seq.data.corpus import load_corpora
 from seq2seq.export.translator import OnnxTranslator
 from seq2seq.export.web_page import write_page
+from seq2seq.export.web_runtime import load_web_runtime
 
 NUM_SENTENCES = int(os.environ.get("PAGE_SENTENCES", "50"))
 """of the bundled test set; it has 500"""
@@ -78,7 +79,12 @@ def test_keeping_an_export_leaves_its_float_weights_out(docs_translator, tmp_pat
 def test_page_translates_as_the_kept_model_does(docs_translator, pairs, tmp_path):
     lines = [pair.source for pair in pairs]
     page = tmp_path / "page.html"
-    write_page(docs_translator.KEPT, page, cache_dir=CACHE, examples=docs_translator.EXAMPLES)
+    write_page(
+        docs_translator.KEPT,
+        page,
+        runtime=load_web_runtime(CACHE),
+        examples=docs_translator.EXAMPLES,
+    )
     translator = OnnxTranslator.load(docs_translator.KEPT)
 
     for browser in open_browser(tmp_path / "profile"):

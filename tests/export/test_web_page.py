@@ -11,7 +11,7 @@ from seq2seq.export.web_runtime import load_web_runtime
 @pytest.fixture(scope="module")
 def page(exported, tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "page.html"
-    write_page(exported, path, cache_dir=CACHE, examples=["</script><b>", "zwei"])
+    write_page(exported, path, runtime=load_web_runtime(CACHE), examples=["</script><b>", "zwei"])
     return path.read_text(encoding="utf-8")
 
 
@@ -40,7 +40,7 @@ def test_page_describes_the_model(page):
 @needs_web_runtime
 def test_page_is_the_same_each_time(exported, tmp_path):
     for name in ("one.html", "other.html"):
-        write_page(exported, tmp_path / name, cache_dir=CACHE)
+        write_page(exported, tmp_path / name, runtime=load_web_runtime(CACHE))
 
     assert (tmp_path / "one.html").read_bytes() == (tmp_path / "other.html").read_bytes()
 

@@ -16,6 +16,7 @@ from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.export.exporting import export_model
 from seq2seq.export.translator import OnnxTranslator
 from seq2seq.export.web_page import write_page
+from seq2seq.export.web_runtime import load_web_runtime
 from seq2seq.search.config import EarlyStopping, LengthPenaltyForm
 
 pytestmark = [needs_browser, needs_web_runtime]
@@ -51,7 +52,7 @@ def browser(tmp_path_factory):
 @pytest.fixture(scope="module")
 def page(exported, tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "page.html"
-    write_page(exported, path, cache_dir=CACHE, examples=EXAMPLES)
+    write_page(exported, path, runtime=load_web_runtime(CACHE), examples=EXAMPLES)
     return path
 
 
@@ -132,7 +133,7 @@ def test_translations_are_those_of_the_exported_model(shown, exported, decoding)
 def test_other_models_translate_as_well(browser, tmp_path, overrides):
     checkpoint = make_exportable(*overrides, deviation=0.3)
     folder, path = export_checkpoint(checkpoint, tmp_path), tmp_path / "page.html"
-    write_page(folder, path, cache_dir=CACHE)
+    write_page(folder, path, runtime=load_web_runtime(CACHE))
     open_translator(browser, path)
 
     found = translate(browser, SENTENCES, BEAM)

@@ -1,5 +1,7 @@
 import math
 from itertools import combinations
+from random import Random
+from statistics import fmean
 from types import SimpleNamespace
 
 import pytest
@@ -111,13 +113,36 @@ def test_types_differ_more_than_seeds_of_one_type(study):
     runs, [dot, additive] = study
     found = divergences(runs)
 
-    within, between, p_value = compare_attention(found, dot, additive)
+    p_value = compare_attention(found, dot, additive)
 
-    assert within == pytest.approx(mean_divergence(found, dot, dot))
-    assert between == pytest.approx(mean_divergence(found, dot, additive))
-    assert within < between / 3
+    assert mean_divergence(found, dot, dot) < mean_divergence(found, dot, additive) / 3
     assert p_value == 2 / 20  # of all divisions only the real one, and its mirror image
     assert p_value == least_p_value(3, 3)
+
+
+@pytest.mark.parametrize("sizes", [(2, 4), (4, 4), (12, 12)])
+def test_p_is_the_share_of_divisions_that_differ_as_much(sizes):
+    draw = Random(1)
+    runs = [make_run(f"{i}", [torch.ones(1, 1)]) for i in range(sum(sizes))]
+    found = {frozenset(pair): draw.random() for pair in combinations(runs, 2)}
+    groups = [
+        Group(swept={}, runs=part, num_failed=0) for part in (runs[: sizes[0]], runs[sizes[0] :])
+    ]
+
+    p_value = compare_attention(found, *groups)
+
+    def effect(one):
+        sides = one, [run for run in runs if run not in one]
+        within = [fmean(found[frozenset(pair)] for pair in combinations(side, 2)) for side in sides]
+        return fmean(found[frozenset((a, b))] for a in sides[0] for b in sides[1]) - fmean(within)
+
+    least = effect(groups[0].runs) - 1e-12
+    divisions = combinations(runs, sizes[0])
+    if sum(sizes) == 24:  # all of them would take hours
+        divisions = [draw.sample(runs, sizes[0]) for _ in range(3000)]
+    assert p_value == pytest.approx(
+        fmean(effect(one) >= least for one in divisions), abs=0.03 if sum(sizes) == 24 else 1e-12
+    )
 
 
 def test_the_seeds_that_are_needed_make_a_significant_p_value_possible():
@@ -137,7 +162,7 @@ def test_seeds_of_one_type_do_not_differ_from_each_other():
     for study in range(40):
         made = [make_run(f"{s}", maps_around(center, seed=10 * study + s)) for s in range(6)]
         groups = [Group(swept={}, runs=made[start : start + 3], num_failed=0) for start in (0, 3)]
-        p_values.append(compare_attention(divergences(made), *groups)[2])
+        p_values.append(compare_attention(divergences(made), *groups))
 
     assert sum(p <= 0.1 for p in p_values) <= 10
     assert sum(p_values) / len(p_values) > 0.35

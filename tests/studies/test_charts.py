@@ -188,6 +188,9 @@ def test_the_links_of_wrong_words_are_compared_with_those_of_right_words(tmp_pat
         rows = known.pop("aer_wrong")
         assert attention_section([group]).tables[0].rows[0][-1].text == "-"
         known["aer_wrong"] = rows
+    group.runs[0].references = ["another test set"]
+    group.runs[0].__dict__.pop("test_set", None)
+    assert attention_section([group]).tables[0].rows[0][-1].text == "-"
 
 
 def test_without_attention_the_section_is_empty(tmp_path):

@@ -64,6 +64,18 @@ def test_a_run_without_its_statistics_is_left_out(trained, tmp_path):
     assert any("test.npz" in note for note in found.notes)
 
 
+def test_a_group_whose_runs_have_different_test_sets_is_left_out(trained, tmp_path):
+    shutil.copytree(trained, tmp_path / "sweep")
+    runs = read_runs([tmp_path / "sweep"])
+    runs[0].references = [*runs[0].references[:-1], "another one"]
+
+    found = find_differences(runs, None, [find_intervention("uniform")])
+
+    [note] = [note for note in found.notes if "has no interventions" in note]
+    assert note.endswith(" has no interventions: its runs have different test sets.")
+    assert len({row["group"] for row in found.losses}) == len(found.groups) - 1
+
+
 def test_losses_are_the_means_over_the_runs(findings):
     [group] = [group for group in findings.groups if group.label == "multihead"]
     [row] = [row for row in findings.losses if row["group"] == "multihead"][:1]

@@ -61,6 +61,16 @@ def test_a_value_is_one_group_however_it_was_typed(tmp_path):
     assert [run.seed for run in group.runs] == ["1", "2"]
 
 
+def test_a_fixed_value_of_a_job_that_failed_before_its_configuration_is_not_swept(tmp_path):
+    for attention in ("dot", "none"):
+        overrides = [f"attention={attention}", "training.label_smoothing=0"]
+        path = write_run(tmp_path / attention, *overrides)
+        save_config(load_config(*overrides), path / "config.yaml")
+    record_failure(tmp_path / "odd", "no", ["attention=multihead", "training.label_smoothing=0"])
+
+    assert [each.keys() for each in swept(tmp_path).values()] == [{"attention"}] * 3
+
+
 def test_runs_of_no_sweep_are_compared_by_their_configurations(tmp_path):
     for name, overrides in {
         "a": ["attention=multihead", "seed=1"],
@@ -259,6 +269,11 @@ def test_a_named_pipe_is_not_awaited(tmp_path, name):
             for text in (b"a: [", b"- a", b"\0", b"x: ${y", b"a: &a [*a]", b"[" * 3000)
         ),
         ("results.json", b"{}", "results.json is damaged (it has no valid)"),
+        (
+            "results.json",
+            b'{"valid":1,"test":1,"parameters":1,"seconds":1,"target_tokens_per_second":1}',
+            "it has no best_update",
+        ),
         ("results.json", b"[1]", "results.json is damaged"),
         ("results.json", b'{"valid": ', "results.json is damaged"),
         ("results.json", b"[" * 100_000, "results.json is damaged"),
