@@ -4,20 +4,18 @@
 
 One process with one thread, one process with as many threads as there are processes, and several
 processes of one thread run in turn, on the same batches: several processes divide each of them.
-Speeds are medians over the intervals. The last lines say which share of an update the processes
-take to add up their gradients, with and without waiting for the slowest one. Models have the
-sizes of train_speed.py. Arguments with "=" are overrides of train.py.
+Speeds are medians over the intervals. Models have the sizes of train_speed.py. Arguments with "="
+are overrides of train.py.
 """
 
 import argparse
 import itertools
-import json
 import os
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -28,19 +26,13 @@ from benchmarks.train_speed import FORMS, SIZES
 from seq2seq.config.schema import TrainConfig, build_model, load_config
 from seq2seq.data.batching import Batch, Batches, collate
 from seq2seq.model.seq2seq import Seq2Seq
-from seq2seq.runtime.distributed import (
-    Ranks,
-    process_group,
-    read_ranks,
-    sum_gradients,
-    sum_over_processes,
-)
+from seq2seq.runtime.distributed import Ranks, process_group, read_ranks, sum_over_processes
 from seq2seq.runtime.numerics import Numerics, choose_numerics
 from seq2seq.runtime.process import keep_freed_memory
-from seq2seq.training import updates
 from seq2seq.training.preparation import PreparedData, prepare_data
+from seq2seq.training.updates import Updater
 
-WARMUP, REDUCTIONS = 3, 20
+WARMUP = 3
 
 
 def main() -> None:
@@ -55,7 +47,7 @@ def main() -> None:
         with process_group(on_gpus=numerics.device.type == "cuda") as ranks:
             measured = measure(config, numerics, ranks, num_updates=arguments.updates)
             if ranks.is_first:
-                print(json.dumps(measured))
+                print(measured)
         return
     several = arguments.processes
     rows = {
@@ -64,18 +56,16 @@ def main() -> None:
         f"{several} processes, 1 thread each": (several, 1),
     }
     options = [*overrides, "--updates", str(arguments.updates)]
-    found: dict[str, list[dict[str, float]]] = {name: [] for name in rows}
+    found: dict[str, list[float]] = {name: [] for name in rows}
     for _ in range(arguments.intervals):
         for name, (num_processes, num_threads) in rows.items():
             found[name].append(start(num_processes, num_threads, options))
-    medians = {name: median(each, "tokens_per_second") for name, each in found.items()}
-    alone, *_, together = medians
+    medians = {name: statistics.median(speeds) for name, speeds in found.items()}
+    alone = next(iter(medians))
     print("| | target tokens/s | of 1 process |")
     print("|---|--:|--:|")
     for name, speed in medians.items():
         print(f"| {name} | {speed:.0f} | {speed / medians[alone]:.2f} |")
-    for key in ("adding up gradients", "waiting and adding up"):
-        print(f"{key}: {median(found[together], key):.1%} of an update")
 
 
 def parse() -> tuple[argparse.Namespace, list[str]]:
@@ -93,7 +83,7 @@ def parse() -> tuple[argparse.Namespace, list[str]]:
     return parser.parse_known_args()
 
 
-def start(num_processes: int, num_threads: int, options: Sequence[str]) -> dict[str, float]:
+def start(num_processes: int, num_threads: int, options: Sequence[str]) -> float:
     """Measure in new processes, in the way that torchrun starts them."""
     torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={num_processes}"]
     command = [sys.executable, *torchrun, __file__, "--worker", *options]
@@ -106,47 +96,28 @@ def start(num_processes: int, num_threads: int, options: Sequence[str]) -> dict[
     )
     if done.returncode:
         sys.exit(f"error: the measurement with {num_processes} processes failed")
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return float(done.stdout.splitlines()[-1])
 
 
-def measure(
-    config: TrainConfig, numerics: Numerics, ranks: Ranks, *, num_updates: int
-) -> dict[str, float]:
-    """Return the speed of all processes together, and the shares of adding up gradients."""
+def measure(config: TrainConfig, numerics: Numerics, ranks: Ranks, *, num_updates: int) -> float:
+    """Return the target tokens per second of all processes together."""
     keep_freed_memory()
     torch.set_num_threads(config.training.threads or 1)
     data = prepare_data(config)
     model = build(config, data).to(numerics.device)
-    updater = updates.Updater(config, model=model, numerics=numerics, ranks=ranks)
+    updater = Updater(config, model=model, numerics=numerics, ranks=ranks)
     batches = divided_batches(config, data, ranks, numerics)
-    exchanging: list[float] = []
-    updates.sum_gradients = timed(exchanging, numerics)
     total = 0
     for update in range(WARMUP + num_updates):
         if update == WARMUP:
             ranks.barrier()
-            exchanging.clear()
             total, started = 0, time.perf_counter()
         batch, num_tokens = next(batches)
         total += num_tokens
         updater.update_weights(
             [batch], update=update + 1, learning_rate=1e-4, num_tokens=num_tokens
         )
-    seconds = time.perf_counter() - started
-    exchange = sum(exchanging)
-    reductions: list[float] = []
-    reduce = timed(reductions, numerics)
-    for parameter in model.parameters():
-        parameter.grad = torch.zeros_like(parameter)
-    for _ in range(REDUCTIONS):
-        ranks.barrier()
-        reduce(model)
-    return {
-        "tokens_per_second": total / seconds,
-        "waiting and adding up": exchange / seconds,
-        "adding up gradients": statistics.median(reductions) * num_updates / seconds,
-    }
+    return total / (time.perf_counter() - started)
 
 
 def build(config: TrainConfig, data: PreparedData) -> Seq2Seq:
@@ -176,28 +147,6 @@ def divided_batches(
         total = torch.tensor([float(batch.target_mask.sum())], device=numerics.device)
         sum_over_processes([total])
         yield batch, int(total)
-
-
-def timed(seconds: list[float], numerics: Numerics) -> Callable[[torch.nn.Module], None]:
-    """Return `sum_gradients` with its time appended to a list."""
-
-    def summing(model: torch.nn.Module) -> None:
-        synchronize(numerics)
-        started = time.perf_counter()
-        sum_gradients(model)
-        synchronize(numerics)
-        seconds.append(time.perf_counter() - started)
-
-    return summing
-
-
-def synchronize(numerics: Numerics) -> None:
-    if numerics.device.type == "cuda":
-        torch.cuda.synchronize()
-
-
-def median(found: Sequence[dict[str, float]], key: str) -> float:
-    return statistics.median(each[key] for each in found)
 
 
 if __name__ == "__main__":

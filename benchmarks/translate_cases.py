@@ -9,9 +9,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
-from unittest import mock
-
-from torch import Tensor
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.cli.translate_config import TranslateConfig, shown
@@ -20,7 +17,6 @@ from seq2seq.data.corpus import load_corpora
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.devices import Precision
 from seq2seq.search.config import BeamConfig, DecodingConfig
-from seq2seq.search.interface import History
 
 SCRIPT = Path(__file__).parents[1] / "translate.py"
 SENTENCE = "Ein Hund rennt."
@@ -69,38 +65,6 @@ class Case:
             self.lines, self.decoding, batch_size=self.batch_size
         )
         return [translation.text for translation in translations]
-
-
-@dataclass(frozen=True)
-class WithoutAttention:
-    """A case whose beam search discards the attention weights."""
-
-    case: Case
-
-    def __call__(self) -> list[str]:
-        with mock.patch("seq2seq.search.beam.History", WeightlessHistory):
-            return self.case()
-
-
-class WeightlessHistory(History):
-    """A history without attention weights."""
-
-    def append(
-        self,
-        tokens: Tensor,
-        *,
-        parents: Tensor,
-        rows: Tensor,
-        log_probabilities: Tensor,
-        attention_weights: Tensor,
-    ) -> Tensor:
-        return super().append(
-            tokens,
-            parents=parents,
-            rows=rows,
-            log_probabilities=log_probabilities,
-            attention_weights=attention_weights[:, :, :0],
-        )
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Measure translation in sentences per second, against peers, and the costs of its parts.
+"""Measure translation in sentences per second, against peers, and the time of one sentence.
 
     python benchmarks/translate_speed.py checkpoint=checkpoints/NAME \
         --peer-command "python benchmarks/joeynmt.py translate --data DIR --beam 5"
@@ -6,8 +6,8 @@
 Times are those of the translator in one process, without loading. The cases of a table run in
 turn, round by round, so that drifts of the machine's speed affect all of them; medians are printed.
 Arguments with "=" are those of translate.py: input= and reference= are the test set, by default
-that of the checkpoint's training data; decoding.X= configures the beam search; batch_size= holds
-for all tables but `speed`, which tries several. Each table chooses the precisions itself.
+that of the checkpoint's training data; decoding.X= configures the beam search. The precisions are
+fp32 and int8, or bf16 on a GPU, and several batch sizes are tried.
 """
 
 import argparse
@@ -15,7 +15,6 @@ import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -25,7 +24,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.translate_cases import (
     Case,
     Command,
-    WithoutAttention,
     ask_peer,
     read_test_set,
     time_in_turn,
@@ -40,9 +38,6 @@ from seq2seq.runtime.numerics import choose_numerics
 from seq2seq.runtime.process import keep_freed_memory
 from seq2seq.search.config import BeamConfig, DecodingConfig, EarlyStopping, GreedyConfig
 
-BEAM_SIZES = (1, 5, 10, 20)
-NUM_GROUPS = 5
-"""Groups of sentences of similar length."""
 NUM_SINGLE = 100
 """Sentences translated one by one."""
 
@@ -74,19 +69,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     bench = prepare(options, overrides)
     warmup = [bench.case(GreedyConfig(), precision) for precision in bench.translators]
     time_in_turn(warmup, repeats=1)
-    for table in options.only:
-        TABLES[table](bench)
+    measure_speed(bench)
+    measure_start(bench)
 
 
 def parse(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--only",
-        type=lambda names: names.split(","),
-        default=[*TABLES],
-        help=f"tables to print (default: {','.join(TABLES)})",
     )
     parser.add_argument("--repeats", type=int, default=5, help="runs per median (default: 5)")
     parser.add_argument("--lines", type=int, help="use only the first lines of the test set")
@@ -94,7 +83,7 @@ def parse(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
         "--batch-sizes",
         type=lambda sizes: [int(size) for size in sizes.split(",")],
         default=[16, 32, 64, 128, 256],
-        help="batch sizes that `speed` tries (default: 16,32,64,128,256)",
+        help="batch sizes to try (default: 16,32,64,128,256)",
     )
     parser.add_argument(
         "--peer-command",
@@ -102,10 +91,7 @@ def parse(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
         default=[],
         help="shell command that prints 'NAME, beam SIZE: X sentences/s'; may be given repeatedly",
     )
-    options, overrides = parser.parse_known_args(argv)
-    if unknown := set(options.only) - set(TABLES):
-        parser.error(f"--only={','.join(sorted(unknown))} must name tables of {','.join(TABLES)}")
-    return options, overrides
+    return parser.parse_known_args(argv)
 
 
 def prepare(options: argparse.Namespace, overrides: Sequence[str]) -> Bench:
@@ -182,49 +168,6 @@ def best_cases(bench: Bench) -> dict[str, Case]:
     return cases
 
 
-def measure_attention(bench: Bench) -> None:
-    """Print the time of beam search with and without attention weights."""
-    cases = [bench.case(bench.beam, precision) for precision in bench.translators]
-    runs = [run for case in cases for run in (case, WithoutAttention(case))]
-    times = time_in_turn(runs, repeats=bench.options.repeats)
-    rows = []
-    for precision, kept, dropped in zip(bench.translators, times[::2], times[1::2], strict=True):
-        ratios = [with_it / without for with_it, without in zip(kept, dropped, strict=True)]
-        medians = (f"{statistics.median(seconds):.3f}" for seconds in (kept, dropped))
-        rows.append((precision.value, *medians, f"{statistics.median(ratios):.3f}"))
-    title = f"Attention weights: beam {bench.beam.beam_size}, batch {bench.config.batch_size}"
-    print_table(title, ("precision", "with, s", "without, s", "ratio"), rows)
-
-
-def measure_beam_sizes(bench: Bench) -> None:
-    """Print the time of a sentence for several beam sizes."""
-    cases = [bench.case(replace(bench.beam, beam_size=size)) for size in BEAM_SIZES]
-    print_growth(bench, list(zip(BEAM_SIZES, cases, strict=True)), "beam size")
-
-
-def measure_lengths(bench: Bench) -> None:
-    """Print the time of a sentence for groups of sentences by source length, EOS included."""
-    case = bench.case(bench.beam)
-    by_length = sorted((case.translator.num_tokens(line) + 1, line) for line in bench.lines)
-    bounds = [len(by_length) * group // NUM_GROUPS for group in range(NUM_GROUPS + 1)]
-    groups = (zip(*by_length[start:end], strict=True) for start, end in pairwise(bounds))
-    cases = [(statistics.mean(sizes), replace(case, lines=lines)) for sizes, lines in groups]
-    print_growth(bench, cases, "source tokens")
-
-
-def print_growth(bench: Bench, cases: Sequence[tuple[float, Case]], quantity: str) -> None:
-    """Print the time of a sentence and its ratio to a quantity, which should not grow with it."""
-    rows = []
-    times = bench.times([case for _, case in cases])
-    for (num_units, case), seconds in zip(cases, times, strict=True):
-        per_sentence = seconds / len(case.lines)
-        milliseconds = f"{1e3 * per_sentence:.2f}", f"{1e3 * per_sentence / num_units:.3f}"
-        rows.append((f"{num_units:.4g}", f"{1 / per_sentence:.1f}", *milliseconds))
-    title = f"Time by {quantity}: beam search, fp32, batch {bench.config.batch_size}"
-    columns = (quantity, "sentences/s", "ms per sentence", f"ms per sentence / {quantity}")
-    print_table(title, columns, rows)
-
-
 def measure_start(bench: Bench) -> None:
     """Print the time of one sentence in this process, and of the whole command."""
     cases = [bench.case(GreedyConfig(), precision) for precision in bench.translators]
@@ -239,14 +182,6 @@ def measure_start(bench: Bench) -> None:
     title = f"One sentence, greedy: {len(lines)} sentences in a loaded process; translate.py"
     print_table(title, ("precision", "median, ms", "maximum, ms", "translate.py, ms"), rows)
 
-
-TABLES = {
-    "speed": measure_speed,
-    "attention": measure_attention,
-    "beam": measure_beam_sizes,
-    "length": measure_lengths,
-    "start": measure_start,
-}
 
 if __name__ == "__main__":
     main()

@@ -74,10 +74,9 @@ def test_libraries_are_compared(run, small, monkeypatch):
 
 
 def test_processes_are_compared(run, small):
-    rows, printed = run("process_speed", "--intervals=1", "--updates=2", *small)
+    rows, _ = run("process_speed", "--intervals=1", "--updates=2", *small)
 
     assert len(rows) == 3
-    assert len(re.findall(r"adding up.*: [\d.]+% of an update", printed)) == 2
 
 
 def test_sums_of_gradients_are_compared_with_ddp(small):
@@ -94,12 +93,6 @@ def test_sums_of_gradients_are_compared_with_ddp(small):
         "DDP fp16 hook",
         "none",
     ]
-
-
-def test_loading_is_timed_with_and_without_a_mixture(run, small):
-    _, printed = run("loader_speed", "--repeats=2", *small)
-
-    assert re.search(r"mixture: [\d.]+ ms, [\d.]+ times as much", printed)
 
 
 @pytest.mark.parametrize(
@@ -145,9 +138,7 @@ def test_translation_is_timed_in_every_table(run, trained):
     searches = ["greedy", "beam 5, early_stopping=exact", "beam 5, early_stopping=first"]
     speeds = [f"{search}, {precision}" for search in searches for precision in ("fp32", "int8")]
     names = [row[0] for row in rows]
-    assert names[:8] == [*speeds, "fp32", "int8"]
-    assert names[8:12] == ["1", "5", "10", "20"]
-    assert names[-2:] == ["fp32", "int8"]
+    assert names == [*speeds, "fp32", "int8"]
 
 
 def test_an_exported_model_is_compared_with_its_checkpoint(run, checkpoint_path, exported, trained):
