@@ -33,10 +33,14 @@ class Registry(Generic[_Config, _Part]):
         self._kind = kind
         self._parts: dict[str, tuple[type[_Config], _Part]] = {}
 
-    def check(self, config_type: type[_Config]) -> None:
-        """Raise ValueError unless the type can be added.
+    def add(self, config_type: type[_Config], part: _Part) -> None:
+        """Add a part under its config type and the default of the type's field `name`.
 
-        A class that was defined again, by a cell of a notebook that ran twice, may replace itself.
+        A class that was defined again, by a cell of a notebook that ran twice, replaces itself.
+
+        Raises:
+            ValueError: The type has no default name, the name or the type is taken, or the part is
+                a class that lacks a method.
         """
         name = self._name(config_type)
         for taken, (other, _) in self._parts.items():
@@ -46,16 +50,6 @@ class Registry(Generic[_Config, _Part]):
                     f"{self._kind} {name!r} or its config {config_type.__name__} is taken; choose "
                     "another name"
                 )
-
-    def add(self, config_type: type[_Config], part: _Part) -> None:
-        """Add a part under its config type and the default of the type's field `name`.
-
-        Raises:
-            ValueError: The type has no default name, the name or the type is taken, or the part is
-                a class that lacks a method.
-        """
-        self.check(config_type)
-        name = self._name(config_type)
         if missing := sorted(getattr(part, "__abstractmethods__", ())):
             raise ValueError(f"{self._kind} {name!r} must define {' and '.join(missing)}")
         self._parts[name] = config_type, part

@@ -68,7 +68,7 @@ def test_class_that_lacks_methods_is_refused_with_their_names():
 
 def test_config_without_a_default_name_is_refused():
     with pytest.raises(ValueError, match=r"^ShapeConfig needs a name"):
-        new_registry().check(ShapeConfig)
+        new_registry().add(ShapeConfig, 1)
 
 
 def test_class_that_is_defined_again_replaces_itself():

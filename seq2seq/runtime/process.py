@@ -129,31 +129,21 @@ def log_to_stderr() -> None:
     logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 
-class _NewMessages(logging.Filter):
-    """Filter that lets equal messages pass once."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._seen = set[str]()
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        message = record.getMessage()
-        is_new = message not in self._seen
-        self._seen.add(message)
-        return is_new
-
-
 @contextlib.contextmanager
 def equal_messages_once() -> Iterator[None]:
     """Log equal messages once, where many models translate the same text."""
-    filters = [(handler, _NewMessages()) for handler in logging.getLogger().handlers]
-    for handler, new_messages in filters:
-        handler.addFilter(new_messages)
-    try:
+    seen = set[tuple[logging.Handler, str]]()
+    with contextlib.ExitStack() as stack:
+        for handler in logging.getLogger().handlers:
+
+            def is_new(record: logging.LogRecord, handler: logging.Handler = handler) -> bool:
+                known = len(seen)
+                seen.add((handler, record.getMessage()))
+                return len(seen) > known
+
+            handler.addFilter(is_new)
+            stack.callback(handler.removeFilter, is_new)
         yield
-    finally:
-        for handler, new_messages in filters:
-            handler.removeFilter(new_messages)
 
 
 def keep_freed_memory() -> None:

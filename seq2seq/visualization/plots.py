@@ -133,7 +133,12 @@ def head_figure(heads: Sequence[Mapping[str, float]]) -> "Figure":
     figure.set_layout_engine("constrained")
     all_axes = figure.subplots(1, len(heads[0]), squeeze=False).flat
     for number, (axes, measure) in enumerate(zip(all_axes, heads[0], strict=True)):
-        _draw_bars(axes, names, [head[measure] for head in heads])
+        values = [head[measure] for head in heads]
+        bars = axes.barh(range(len(names)), values, height=0.7, color="#4477aa")
+        axes.bar_label(bars, fmt="%.2f", padding=3, fontsize=FONT_SIZE)
+        axes.set_yticks(range(len(names)), names, parse_math=False)
+        axes.invert_yaxis()
+        axes.spines[["top", "right"]].set_visible(False)
         axes.set_title(MEASURES[measure].title)
         if measure == "entropy":
             axes.set_xlabel("nats")
@@ -144,21 +149,6 @@ def head_figure(heads: Sequence[Mapping[str, float]]) -> "Figure":
         if number:
             axes.tick_params(labelleft=False)
     return figure
-
-
-def _draw_bars(axes: "Axes", names: Sequence[str], values: Sequence[float]) -> None:
-    """Draw one horizontal bar for each name, the first on top, with its value beside it.
-
-    NaN gets a dash in place of a bar.
-    """
-    lengths = [0.0 if math.isnan(value) else value for value in values]
-    labels = ["-" if math.isnan(value) else f"{value:.2f}" for value in values]
-    bars = axes.barh(range(len(names)), lengths, height=0.7, color="#4477aa")
-    axes.bar_label(bars, labels, padding=3, fontsize=FONT_SIZE)
-    axes.set_yticks(range(len(names)), names, parse_math=False)
-    axes.invert_yaxis()
-    axes.margins(x=0.12)
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _figure(width: float, height: float) -> "Figure":

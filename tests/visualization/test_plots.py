@@ -1,4 +1,3 @@
-import math
 import unicodedata
 from itertools import pairwise
 
@@ -193,14 +192,6 @@ def test_values_stay_within_their_panels(num_heads):
             assert panel.x0 <= box.x0 <= box.x1 <= panel.x1
     highest = max(axes.get_tightbbox().y1 for axes in figure.axes)
     assert highest <= figure.bbox.height
-
-
-def test_nan_statistics_are_dashes():
-    figure = head_figure([{"entropy": math.nan}] * 2)
-
-    FigureCanvasAgg(figure).draw()
-
-    assert [text.get_text() for text in figure.axes[0].texts] == ["-", "-"]
 
 
 def test_no_heads_are_an_error():
