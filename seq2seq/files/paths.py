@@ -53,7 +53,8 @@ def check_readable(path: Path, *, name: str) -> None:
         IsADirectoryError: The path leads to a directory.
     """
     if not path.exists():
-        raise FileNotFoundError(f"{name}: no such file {path.absolute()}; correct the path")
+        where = "" if str(path.absolute()) in name else f" {path.absolute()}"
+        raise FileNotFoundError(f"{name}: no such file{where}; correct the path")
     if path.is_dir():
         raise IsADirectoryError(f"{name} is a directory; give the name of a file")
 
