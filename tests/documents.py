@@ -115,6 +115,7 @@ def quickened(arguments: list[str]) -> list[str]:
         few_types = [] if "attention=dot" in arguments else ["attention=none,dot"]
         arguments = [each for each in arguments if not each.startswith("seed=")]
         arguments += [*few_types, "seed=1"]
+    arguments = [re.sub(r"^(seed=\d+,\d+),.*", r"\1", each) for each in arguments]
     # Of many types, the first and the last; test_pages.py looks the others up.
     arguments = [re.sub(r"^(attention=\w+),[\w,]+(,\w+)$", r"\1\2", each) for each in arguments]
     arguments = [each for each in arguments if not each.startswith("data.num_")]

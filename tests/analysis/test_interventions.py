@@ -1,6 +1,6 @@
 import pytest
 import torch
-from tiny_attention import VARIANTS, attend, attention_config, tiny_attention, tiny_sources
+from tiny_attention import attend, attention_config, tiny_attention, tiny_sources
 from torch.testing import assert_close
 
 from seq2seq.analysis.interventions import (
@@ -32,10 +32,9 @@ def weights_of(name, text):
 
 
 @pytest.mark.parametrize("text", EVERY_INTERVENTION)
-@pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANTS.keys())
-def test_padding_has_no_weight_and_steps_of_a_beam_follow_their_state(config, text):
-    if text.endswith(":1") and tiny_attention(config).num_heads == 0:
-        pytest.skip("it has no head")
+@every_type
+def test_padding_has_no_weight_and_steps_of_a_beam_follow_their_state(name, text):
+    config = attention_config(name)
     sources = tiny_sources(config)
     changed = ChangedAttention(tiny_attention(config), find_intervention(text))
     memory = changed.prepare(sources.keys, sources.mask, values=sources.values)

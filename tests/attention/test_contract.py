@@ -248,9 +248,9 @@ def test_check_leaves_the_random_numbers_of_the_caller():
     assert torch.equal(torch.get_rng_state(), before)
 
 
-@every_type
 @pytest.mark.parametrize("shape", [(3, 4, VALUE_SIZE), (2, 5, VALUE_SIZE)])
-def test_error_for_too_few_values_names_both_shapes(config, shape):
+def test_error_for_too_few_values_names_both_shapes(shape):
+    config = VARIANTS["additive"]
     attention, sources = tiny_attention(config), tiny_sources(config)
 
     with pytest.raises(ValueError, match="give one value for each key") as error:
@@ -270,8 +270,9 @@ def test_error_for_different_sizes_names_both_sizes(name):
         build_attention(config, query_size=6, key_size=10, value_size=VALUE_SIZE)
 
 
-@every_type
-def test_dropout_drops_weights_of_the_context_and_scales_the_others_in_training_only(config):
+@pytest.mark.parametrize("name", NAMES)
+def test_dropout_drops_weights_of_the_context_and_scales_the_others_in_training_only(name):
+    config = VARIANTS[name]
     single = {"num_heads": 1} if hasattr(config, "num_heads") else {}
     attention = tiny_attention(dataclasses.replace(config, dropout=0.2, **single))
     plain = tiny_attention(dataclasses.replace(config, **single))

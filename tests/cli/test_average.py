@@ -30,16 +30,6 @@ def test_weights_are_averaged(run, paths, tmp_path, monkeypatch, pattern):
         torch.testing.assert_close(weights, (states[0][name] + states[1][name]) / 2)
 
 
-def test_an_output_that_exists_is_kept(refusal, paths):
-    before = load_checkpoint(paths[0])
-
-    line = refusal(main, f"checkpoints=[{','.join(paths)}]", f"output={paths[0]}")
-
-    assert line.startswith(f"output {paths[0]} exists already; delete it or")
-    for name, weights in load_checkpoint(paths[0]).model_state.items():
-        assert torch.equal(weights, before.model_state[name])
-
-
 def test_an_error_is_one_line(refusal, tmp_path):
     line = refusal(main, f"checkpoints={tmp_path}/step-*.pt", f"output={tmp_path}/mean.pt")
 

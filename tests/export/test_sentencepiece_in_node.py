@@ -52,8 +52,10 @@ def lines(corpus):
     return ["", " ", "   ", *found]
 
 
-@pytest.mark.parametrize("normalization", Normalization)
-@pytest.mark.parametrize("name", ["unigram", "bpe"])
+@pytest.mark.parametrize(
+    ("name", "normalization"),
+    [*(("unigram", each) for each in Normalization), ("bpe", Normalization.nmt_nfkc)],
+)
 def test_ids_and_texts_are_those_of_sentencepiece(corpus, lines, name, normalization):
     config = unigram_config(
         vocabulary_size=400,

@@ -33,8 +33,9 @@ def translator(exported):
     return OnnxTranslator.load(exported, threads=1)
 
 
-@pytest.mark.parametrize("decoding", CASES, ids=repr)
-@pytest.mark.parametrize("batch_size", [1, 3, 64])
+@pytest.mark.parametrize(
+    ("decoding", "batch_size"), [*((each, 3) for each in CASES), (BEAM, 1), (BEAM, 64)], ids=repr
+)
 def test_translations_are_those_of_the_translator(original, translator, decoding, batch_size):
     expected = original(SENTENCES, decoding)
 

@@ -121,7 +121,6 @@ def test_translations_are_those_of_the_exported_model(shown, exported, decoding)
 @pytest.mark.parametrize(
     "overrides",
     [
-        ["attention=coverage", "tokenizer=bpe", "tokenizer.joint=true"],
         [
             *("attention=multihead", "attention.num_heads=2", "model.encoder.num_layers=2"),
             *("model.decoder.form=luong", "model.decoder.input_feeding=true"),

@@ -14,7 +14,7 @@ from same_run import assert_same_run
 
 from seq2seq.files.atomic import is_temporary
 
-NUM_PLACES = int(os.environ.get("FAULTS_DISK", "2"))
+NUM_PLACES = int(os.environ.get("FAULTS_DISK", "1"))
 SIZES = (2_000, 8_000, 20_000, 40_000)
 """Bytes of the largest file: more than the output of a run has, and less than a checkpoint."""
 

@@ -16,7 +16,7 @@ from tiny_translator import SENTENCES, write_checkpoint
 
 from seq2seq.files.atomic import is_temporary
 
-NUM_KILLS = int(os.environ.get("FAULTS_KILLS", "4"))
+NUM_KILLS = int(os.environ.get("FAULTS_KILLS", "2"))
 
 
 @pytest.mark.slow

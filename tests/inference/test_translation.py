@@ -1,7 +1,7 @@
 import pytest
 import torch
 from tiny_attention import VARIANTS
-from tiny_models import FORMS, tiny_batch, tiny_model
+from tiny_models import tiny_batch, tiny_model
 
 from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.data.tokenizers.words import CharacterTokenizer
@@ -9,7 +9,6 @@ from seq2seq.inference import translation as translation_module
 from seq2seq.inference.results import EncodedLine, encode_lines, make_translation
 from seq2seq.inference.translation import score_targets
 from seq2seq.search.config import Hypothesis
-from seq2seq.special_tokens import BOS
 
 TOKENIZERS = TokenizerPair(CharacterTokenizer("jan "), CharacterTokenizer("yes\n"))
 SOURCE = EncodedLine("ja", [4, 5])
@@ -54,35 +53,6 @@ def score_batch(model, batch):
         target_ids=batch.target_ids,
         target_mask=batch.target_mask,
     )
-
-
-def score_by_steps(model, pair):
-    """Return the log-probability of one pair's target and its weights (N, T, S), step by step."""
-    memory, state = model.encode(pair.source_ids, pair.source_mask)
-    previous_ids = torch.tensor([BOS])
-    total, weights = 0.0, []
-    for target_ids in pair.target_ids.unbind(1):
-        step = model.decoder.step(state, previous_ids, memory)
-        total += torch.log_softmax(step.logits, dim=-1)[0, target_ids].item()
-        weights.append(step.attention_weights[0])
-        state, previous_ids = step.state, target_ids
-    return total, torch.stack(weights, dim=1)
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("attention", VARIANTS)
-def test_a_target_is_as_probable_as_the_steps_that_lead_to_it(attention, form):
-    model = tiny_model(VARIANTS[attention], form).eval()
-    batch = tiny_batch()
-
-    all_scored = score_batch(model, batch)
-
-    with torch.inference_mode():
-        for row, scored in enumerate(all_scored):
-            total, weights = score_by_steps(model, batch.row(row))
-            assert scored.log_probability == pytest.approx(total, abs=1e-5)
-            assert scored.attention_weights.dtype == torch.float32
-            torch.testing.assert_close(scored.attention_weights, weights.float(), rtol=0, atol=1e-6)
 
 
 def test_probabilities_do_not_depend_on_how_many_are_held_at_once(monkeypatch):

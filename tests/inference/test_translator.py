@@ -16,7 +16,6 @@ from tiny_translator import (
 from seq2seq.inference.translator import Translator
 from seq2seq.inference.windows import BATCHES_PER_WINDOW
 from seq2seq.model.seq2seq import count_parameters
-from seq2seq.runtime.devices import Device, Precision
 from seq2seq.search.config import GreedyConfig
 from seq2seq.search.registry import search
 
@@ -139,22 +138,6 @@ def test_only_two_windows_of_an_endless_stream_are_held(monkeypatch):
 
     # The stream itself holds one more line.
     assert window <= most <= 2 * window + 1
-
-
-def test_a_directory_means_its_best_checkpoint(tmp_path, translator):
-    directory = write_checkpoint(tmp_path / "run")
-
-    for path in (directory, str(directory / "best.pt")):
-        loaded = Translator.load(path, device=Device.cpu, precision=Precision.fp32)
-
-        assert texts(loaded.translate(SENTENCES, BEAM, batch_size=4)) == texts(
-            translator.translate(SENTENCES, BEAM, batch_size=4)
-        )
-
-
-def test_a_missing_checkpoint_is_an_error_with_its_path(tmp_path):
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        Translator.load(tmp_path / "nowhere", device=Device.cpu, precision=Precision.fp32)
 
 
 def test_without_options_a_translator_searches_greedily():

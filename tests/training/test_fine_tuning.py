@@ -149,7 +149,7 @@ def test_vectors_are_refused(folder, general):
         load_initial_checkpoint(config)
 
 
-@pytest.mark.parametrize("tied", ["none", "decoder", "all"])
+@pytest.mark.parametrize("tied", ["decoder", "all"])
 def test_a_restricted_target_is_trained_saved_averaged_and_fine_tuned(tmp_path, tied):
     restricted = (
         "tokenizer=unigram",

