@@ -1,4 +1,5 @@
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import fields
@@ -71,8 +72,11 @@ def test_missing_extra_is_one_line(tmp_path, monkeypatch):
 
 
 @needs_web_runtime
-def test_page_has_the_first_lines_of_the_examples(tmp_path):
-    save_checkpoint(tmp_path / "run", make_exportable())
+def test_page_has_the_first_lines_of_the_examples(tmp_path, exported, monkeypatch):
+    def copy(checkpoint, output, *, precision):
+        shutil.copytree(exported, output)
+
+    monkeypatch.setattr("seq2seq.export.exporting.export_model", copy)
     examples = tmp_path / "examples.de"
     examples.write_text("eins\n\n zwei \ndrei\nvier\n\u00fcnf\n", encoding="utf-8")
 
@@ -80,7 +84,7 @@ def test_page_has_the_first_lines_of_the_examples(tmp_path):
 
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert '"examples":["eins","zwei","drei","vier"]' in page
-    assert {path.name for path in tmp_path.iterdir()} == {"run", "examples.de", "page.html"}
+    assert {path.name for path in tmp_path.iterdir()} == {"examples.de", "page.html"}
 
 
 def test_page_that_exists_is_kept(tmp_path):
