@@ -1,6 +1,6 @@
 """Compare the attention of runs: does a pattern belong to the type or to the seed?"""
 
-# S sentences, T target length
+# S sentences, T target length; n and m runs
 
 import itertools
 import math
@@ -104,32 +104,32 @@ def compare_attention(found: Divergences, group: Group, baseline: Group) -> floa
     The statistic is the mean divergence between the groups minus the mean divergence within them.
     The p-value is the share of all divisions of the runs into groups of these sizes, the real one
     included, with at least this statistic. It cannot be below `least_p_value`. From 11 runs in each
-    group, random divisions stand for all.
+    group on, random divisions stand for all.
 
     Returns:
         The p-value; None unless both groups have several runs with attention.
     """
     runs = [*group.runs, *baseline.runs]
-    sizes = len(group.runs), len(baseline.runs)
-    if min(sizes) < 2 or any(frozenset(pair) not in found for pair in combinations(runs, 2)):
+    n, m = len(group.runs), len(baseline.runs)
+    if min(n, m) < 2 or any(frozenset(pair) not in found for pair in combinations(runs, 2)):
         return None
     distances = np.array([[found.get(frozenset((a, b)), 0.0) for a in runs] for b in runs])
-    if math.comb(len(runs), sizes[0]) <= _MOST_DIVISIONS:
-        divisions = np.array(list(combinations(range(len(runs)), sizes[0])))  # the real one first
+    if math.comb(n + m, n) <= _MOST_DIVISIONS:
+        divisions = np.array(list(combinations(range(n + m), n)))  # the real one first
     else:
-        order = np.tile(np.arange(len(runs)), (_MOST_DIVISIONS, 1))
+        order = np.tile(np.arange(n + m), (_MOST_DIVISIONS, 1))
         order[1:] = np.random.default_rng(0).permuted(order[1:], axis=1)
-        divisions = order[:, : sizes[0]]
-    one = np.zeros((len(divisions), len(runs)))
-    np.put_along_axis(one, divisions, 1.0, axis=1)
-    within_one, within_other, between = (
-        (a @ distances * b).sum(axis=1) for a, b in ((one, one), (1 - one, 1 - one), (one, 1 - one))
-    )
-    within = sum(
-        part / (size * (size - 1))
-        for part, size in zip((within_one, within_other), sizes, strict=True)
-    )
-    effects = between / math.prod(sizes) - within / 2
+        divisions = order[:, :n]
+    inside = np.zeros((len(divisions), n + m))
+    np.put_along_axis(inside, divisions, 1.0, axis=1)
+    outside = 1 - inside
+
+    def total(one: Array, other: Array) -> Array:
+        sums: Array = (one @ distances * other).sum(axis=1)
+        return sums
+
+    within = total(inside, inside) / (n * (n - 1)) + total(outside, outside) / (m * (m - 1))
+    effects = total(inside, outside) / (n * m) - within / 2
     return float((effects >= effects[0] - 1e-12).mean())
 
 
