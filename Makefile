@@ -2,8 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Python compiles what it imports; if pip compiled all of torch, its installation would take twice as long.
-PIP := -m pip install --no-compile --quiet --disable-pip-version-check
+PIP := -m pip install --quiet --disable-pip-version-check
 INSTALL := $(BIN)/python $(PIP) --constraint constraints.txt
 # onnxruntime-web, which a page that translates contains; the network is needed here and not later.
 WEB_RUNTIME := $(BIN)/python -m seq2seq.export.web_runtime data/cache
