@@ -98,14 +98,15 @@ class OnnxTranslator:
         check_decoding(decoding)
         if batch_size < 1:
             raise ValueError(f"batch_size={batch_size} must be at least 1")
-        make = partial(make_translation, tokenizers=self._tokenizers)
+        n_best = getattr(decoding, "n_best", None)
+        make = partial(make_translation, tokenizers=self._tokenizers, n_best=n_best)
         weights = np.zeros((self.num_heads, 1, 1), np.float32)
         empty = [Hypothesis([], 0.0, 0.0, True, weights, [0.0])]
 
         def translate_batch(batch: list[EncodedLine]) -> list[Translation]:
             if not batch[0].ids:  # no line of the batch has a token
                 return [make(line, empty) for line in batch]
-            found = search(self.graphs, [line.ids for line in batch], decoding)
+            found = search(self.graphs, [line.ids for line in batch], decoding.candidates())
             return list(map(make, batch, found))
 
         lines = encode_lines(check_sentences(sentences), self.source_tokenizer)

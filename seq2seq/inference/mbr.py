@@ -12,7 +12,7 @@ from seq2seq.search.config import Hypothesis, MbrConfig
 def rank_by_utility(
     hypotheses: Sequence[Hypothesis], config: MbrConfig, tokenizer: Tokenizer
 ) -> list[Hypothesis]:
-    """Return the `n_best` hypotheses of a sentence by expected utility, which is their score.
+    """Return the hypotheses of a sentence by expected utility, which is their score.
 
     The expected utility of y is sum_h Q(h) chrF(y, h) over all hypotheses h, where Q(h) is
     proportional to P(h) ** sharpness and h takes the place of the reference (Kumar and Byrne 2004;
@@ -24,4 +24,4 @@ def rank_by_utility(
     texts = [tokenizer.decode(each.ids) for each in hypotheses]
     scores = chrf_of_each_other(texts) @ (weights / weights.sum())
     ranked = [each._replace(score=s) for each, s in zip(hypotheses, scores.tolist(), strict=True)]
-    return sorted(ranked, key=lambda each: (not each.finished, -each.score))[: config.n_best]
+    return sorted(ranked, key=lambda each: (not each.finished, -each.score))

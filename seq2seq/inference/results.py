@@ -2,7 +2,7 @@
 
 # N heads, T target length, S source length
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from seq2seq.search.config import Hypothesis
@@ -174,6 +174,7 @@ def make_translation(
     *,
     tokenizers: tuple[TextTokenizer, TextTokenizer],
     texts: Sequence[str] | None = None,
+    n_best: int | None = None,
 ) -> Translation:
     """Join a source with its hypotheses.
 
@@ -182,6 +183,7 @@ def make_translation(
         hypotheses: Hypotheses of a search, or known targets.
         tokenizers: Source and target tokenizer.
         texts: Text of each known target; None decodes the ids.
+        n_best: Maximum number of hypotheses to keep; None keeps all distinct ones.
     """
     source_tokenizer, target_tokenizer = tokenizers
     if texts is None:
@@ -191,12 +193,23 @@ def make_translation(
         source=source.text,
         source_ids=source.ids,
         source_tokens=source_tokenizer.tokens([*source.ids, EOS]),
-        hypotheses=[
+        hypotheses=distinct(
             TranslatedHypothesis(
                 text=text,
                 tokens=target_tokenizer.tokens([*found.ids, EOS] if found.finished else found.ids),
                 **found._asdict(),
             )
             for text, found in zip(texts, hypotheses, strict=True)
-        ],
+        )[:n_best],
     )
+
+
+def distinct(hypotheses: Iterable[TranslatedHypothesis]) -> list[TranslatedHypothesis]:
+    """Return the first hypothesis of each text; the tokens of a text may be split in many ways.
+
+    A hypothesis keeps its score and its log-probability, which are about its own tokens.
+    """
+    by_text: dict[str, TranslatedHypothesis] = {}
+    for each in hypotheses:
+        by_text.setdefault(each.text, each)
+    return list(by_text.values())

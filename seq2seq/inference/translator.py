@@ -249,15 +249,17 @@ class Translator:
             found = search(
                 self._model,
                 *self._pad([pair.source for pair in batch]),
-                decoding,
+                decoding.candidates(),
                 prefixes=[pair.target.ids for pair in batch],
                 banned=banned_ids,
             )
         if isinstance(decoding, MbrConfig):
             found = [rank_by_utility(each, decoding, self.tokenizers.target) for each in found]
+        make = partial(
+            make_translation, tokenizers=self.tokenizers, n_best=getattr(decoding, "n_best", None)
+        )
         return [
-            make_translation(pair.source, hypotheses, tokenizers=self.tokenizers)
-            for pair, hypotheses in zip(batch, found, strict=True)
+            make(pair.source, hypotheses) for pair, hypotheses in zip(batch, found, strict=True)
         ]
 
     def score(

@@ -6,7 +6,7 @@ from itertools import accumulate, groupby, islice
 
 from seq2seq.data.tokenizers.interface import SPACE_LABEL, UNKNOWN_SURFACE, Tokenizer
 from seq2seq.evaluation.alignment import word_weights
-from seq2seq.inference.results import TranslatedHypothesis, Translation
+from seq2seq.inference.results import TranslatedHypothesis, Translation, distinct
 from seq2seq.inference.translator import Translator
 from seq2seq.special_tokens import UNK
 
@@ -48,11 +48,11 @@ class UnknownWords:
         Raises:
             ValueError: The translation was scored and not found by a search.
         """
-        hypotheses = [
+        hypotheses = (
             self._replace(translation, found) if UNK in found.ids else found
             for found in translation.hypotheses
-        ]
-        return translation._replace(hypotheses=hypotheses)
+        )
+        return translation._replace(hypotheses=distinct(hypotheses))
 
     def _replace(
         self, translation: Translation, found: TranslatedHypothesis

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from seq2seq.search.config import BeamConfig, EarlyStopping, MbrConfig
+from seq2seq.search.config import BeamConfig, EarlyStopping
 from seq2seq.search.constraints import Constraints
 from seq2seq.search.interface import (
     ROOT,
@@ -128,15 +128,13 @@ def beam_search(
     """
     memory, state = model.encode(source_ids, source_mask)
     limits = length_limits(source_mask, config)
-    # The caller, who knows the texts of the hypotheses, ranks them by their risk.
-    n_best = config.beam_size if isinstance(config, MbrConfig) else config.n_best
     ranking = Ranking(config, limits=limits, device=source_ids.device)
     is_exact = config.early_stopping is EarlyStopping.exact
     goes_on = _can_improve if is_exact else _has_room
     beam = _start(
         torch.tensor(limits, device=source_ids.device),
         coverage=ranking.start_coverage(source_mask),
-        num_kept=n_best if is_exact else config.beam_size,
+        num_kept=config.n_best if is_exact else config.beam_size,
     )
     endings: list[list[Ending]] = [[] for _ in limits]
     history = History()
@@ -154,7 +152,7 @@ def beam_search(
         if not live.all():
             # A mask would make the host wait for a count at each use; computing indices waits only
             # once.
-            _store_best(beam.select((~live).nonzero().squeeze(1)), endings, n_best=n_best)
+            _store_best(beam.select((~live).nonzero().squeeze(1)), endings, n_best=config.n_best)
             kept = live.nonzero().squeeze(1)
             if not len(kept):
                 break

@@ -3,7 +3,7 @@
 # N heads, T target length, S source length
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
@@ -91,6 +91,10 @@ class DecodingConfig(Config, section="decoding", marks=(Mark.free,)):
         """
         return int(self.max_length_ratio * source_length) + self.max_length_offset
 
+    def candidates(self) -> "DecodingConfig":
+        """Return the search with more hypotheses, because some of them may have equal texts."""
+        return self
+
 
 @dataclass(kw_only=True, slots=True, repr=False)
 class GreedyConfig(DecodingConfig):
@@ -107,7 +111,7 @@ class BeamConfig(DecodingConfig):
     beam_size: _NumHypotheses = 5
     """Number of hypotheses to keep at each step."""
     n_best: Count = 1
-    """Number of hypotheses to return, at most `beam_size`."""
+    """Maximum number of hypotheses to return, at most `beam_size`; they have distinct texts."""
     length_penalty: Annotated[float, Range(0, 40)] = 1.0  # MAX_LENGTH ** 40 is finite
     """Exponent of the length penalty; 0: no penalty."""
     length_penalty_form: LengthPenaltyForm = LengthPenaltyForm.gnmt
@@ -137,6 +141,9 @@ class BeamConfig(DecodingConfig):
         base = length if self.length_penalty_form is LengthPenaltyForm.average else (5 + length) / 6
         return float(base**self.length_penalty)
 
+    def candidates(self) -> DecodingConfig:
+        return self if self.n_best == 1 else replace(self, n_best=self.beam_size)
+
 
 @dataclass(kw_only=True, slots=True, repr=False)
 class MbrConfig(BeamConfig):
@@ -149,6 +156,9 @@ class MbrConfig(BeamConfig):
     sharpness: Weight = 1.0
     """Exponent that turns the probability of a hypothesis into its weight in the comparison; 0:
     equal weights."""
+
+    def candidates(self) -> DecodingConfig:
+        return replace(self, n_best=self.beam_size)
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -166,13 +176,16 @@ class SamplingConfig(DecodingConfig):
     num_samples: _NumHypotheses = 1
     """Number of samples to draw for each sentence."""
     n_best: Count = 1
-    """Maximum number of distinct hypotheses to return, at most `num_samples`."""
+    """Maximum number of hypotheses to return, at most `num_samples`; they have distinct texts."""
     seed: int = 1
     """Seed of the random numbers, which also depend on the ids of the sentence."""
 
     def __post_init__(self) -> None:
         DecodingConfig.__post_init__(self)
         self._check_at_most("n_best", "num_samples")
+
+    def candidates(self) -> DecodingConfig:
+        return self if self.n_best == 1 else replace(self, n_best=self.num_samples)
 
 
 def convert_search(config: DecodingConfig, kind: type[_Kind], without: Sequence[str] = ()) -> _Kind:

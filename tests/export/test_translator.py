@@ -42,6 +42,8 @@ def test_translations_are_those_of_the_translator(original, translator, decoding
     found = translator(SENTENCES, decoding, batch_size=batch_size)
 
     for first, second in zip(expected, found, strict=True):
+        texts = [each.text for each in first.hypotheses]
+        assert len(set(texts)) == len(texts)
         assert first[:3] == second[:3]  # the source, its ids and tokens
         assert first.text == second.text
         assert first.num_unknown_tokens == second.num_unknown_tokens

@@ -75,13 +75,13 @@ def test_a_translation_that_others_resemble_wins_and_unfinished_ones_come_last()
         hypothesis([4, 5, 6, 6, 6], 0.1, finished=False),
     ]
 
-    ranked = rank_by_utility(beam, replace(MBR, n_best=4), tokenizer)
-    sharp = rank_by_utility(beam, replace(MBR, sharpness=50.0, n_best=1), tokenizer)
+    ranked = rank_by_utility(beam, MBR, tokenizer)
+    sharp = rank_by_utility(beam, replace(MBR, sharpness=50.0), tokenizer)
 
     assert ranked[0].ids == [4, 5, 6, 6]
     assert [each.finished for each in ranked] == [True, True, True, False]
     assert ranked[0].log_probability == beam[2].log_probability
-    assert [each.ids for each in sharp] == [[7, 7, 7]]
+    assert sharp[0].ids == [7, 7, 7]
 
 
 def test_equal_utilities_keep_the_order_of_the_beam():

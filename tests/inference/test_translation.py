@@ -40,6 +40,25 @@ def test_a_translation_is_one_line():
     assert translation.text == "y e"
 
 
+class Merged(CharacterTokenizer):
+    """Tokens of letters, and one of two letters: a text has several segmentations."""
+
+    def decode(self, ids):
+        return super().decode(ids).replace("2", "ye")
+
+
+@pytest.mark.parametrize(("n_best", "kept"), [(None, [0, 2, 4]), (1, [0]), (2, [0, 2])])
+def test_hypotheses_have_distinct_texts(n_best, kept):
+    rows = [[7, 6], [4, 5, 6], [5], [4, 5, 6], [6], [7, 6]]  # yes, yes, e, yes, s, yes
+    hypotheses = [found(ids, score=-rank) for rank, ids in enumerate(rows)]
+    tokenizers = TokenizerPair(TOKENIZERS.source, Merged("yes2"))
+
+    translation = make_translation(SOURCE, hypotheses, tokenizers=tokenizers, n_best=n_best)
+
+    assert [-each.score for each in translation.hypotheses] == kept
+    assert {each.log_probability for each in translation.hypotheses} == {-3.0}
+
+
 @pytest.mark.parametrize("line", ["", " ", "\t\u3000"])
 def test_a_line_without_text_has_no_tokens(line):
     assert encode_lines(["ja", line], TOKENIZERS.source) == [SOURCE, EncodedLine(line, [])]

@@ -100,12 +100,14 @@ def test_links_count_the_words_of_the_new_text(entry, text, links):
 
 
 def test_every_hypothesis_is_replaced():
-    translation = translate("Berg", target_ids("<unk>"), [0])
-    translation = translation._replace(hypotheses=translation.hypotheses * 3)
+    one, two = (translate("Berg Tal", target_ids("The", "<unk>"), [0, column]) for column in (0, 1))
+    translation = one._replace(hypotheses=[one.best, two.best, one.best])
 
-    replaced = unknown_words(Berg="hill").replace(translation)
+    replaced = unknown_words(Berg="hill", Tal="vale").replace(translation)
+    equal = unknown_words(Berg="hill", Tal="hill").replace(translation)
 
-    assert [found.text for found in replaced.hypotheses] == ["hill"] * 3
+    assert [found.text for found in replaced.hypotheses] == ["The hill", "The vale"]
+    assert [found.text for found in equal.hypotheses] == ["The hill"]
 
 
 def test_the_word_with_most_attention_is_copied_even_if_another_token_has_more():

@@ -78,19 +78,24 @@ class Translator {
     };
   }
 
-  // Return the source's tokens and the translations of a line, best first; none for whitespace.
+  // Return the source's tokens and the distinct translations of a line, best first; none for
+  // whitespace.
   async translate(line, config) {
     const ids = BLANK.test(line) ? [] : this.source.encode(line);
-    const found = ids.length ? await search(this.graphs, ids, config) : [];
+    // Several segmentations may have one text, so the search returns more than are shown.
+    const most = config.n_best === 1 ? 1 : config.beam_size;
+    const found = ids.length ? await search(this.graphs, ids, { ...config, n_best: most }) : [];
+    const texts = found.map((each) => this.target.decode(each.ids).replaceAll("\n", " "));
+    const hypotheses = found.map((hypothesis, rank) => ({
+      ...hypothesis,
+      text: texts[rank],
+      tokens: this.target.tokens(hypothesis.isFinished ? [...hypothesis.ids, EOS] : hypothesis.ids),
+    }));
     return {
       sourceIds: ids,
       sourceTokens: this.source.tokens([...ids, EOS]),
-      hypotheses: found.map((hypothesis) => ({
-        ...hypothesis,
-        text: this.target.decode(hypothesis.ids).replaceAll("\n", " "),
-        tokens: this.target.tokens(
-          hypothesis.isFinished ? [...hypothesis.ids, EOS] : hypothesis.ids),
-      })),
+      hypotheses: hypotheses.filter(({ text }, rank) => texts.indexOf(text) === rank)
+        .slice(0, config.n_best),
     };
   }
 }
