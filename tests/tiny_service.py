@@ -13,12 +13,12 @@ import torch
 import uvicorn
 
 from seq2seq.inference.results import TranslatedHypothesis, Translation
-from seq2seq.inference.sentence_splitting import split_sentences
 from seq2seq.search.config import BeamConfig, DecodingConfig
 from seq2seq.serving.app import Service
 from seq2seq.serving.config import ServeConfig
 from seq2seq.serving.models import LoadedModel
 from seq2seq.serving.server import bind, make_server
+from seq2seq.text.sentences import split_sentences
 
 KEYS = ("a-key-of-16-bytes", "another-key-of-16-bytes")
 _VALUES = {

@@ -15,7 +15,7 @@ from seq2seq.files.paths import expand_home
 from seq2seq.files.text import open_lines
 from seq2seq.inference.lexical_constraints import BannedPhrases, PrefixError
 from seq2seq.inference.results import Translation
-from seq2seq.inference.sentence_splitting import SentenceSplitter, join_sentences
+from seq2seq.inference.sentence_splitting import SentenceSplitter, join_translations
 from seq2seq.inference.translation import StreamCounts
 from seq2seq.inference.translator import Translator
 from seq2seq.inference.unknown_words import UnknownWords, read_dictionary
@@ -104,7 +104,7 @@ class LineTranslator:
             found = map(self._unknown_words.replace, found)
         try:
             for line, parts in zip(lines, sentences, strict=True):
-                yield join_sentences(line, list(islice(found, len(parts))))
+                yield join_translations(line, list(islice(found, len(parts))))
         except PrefixError as error:
             raise ValueError(f"{window.line_name(error.index, side=1)} {error.reason}") from error
 

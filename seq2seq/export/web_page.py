@@ -11,8 +11,8 @@ from seq2seq.config.serialization import config_to_dict
 from seq2seq.export.folder import ENCODER, SOURCE, STEP, TARGET, Runtime, read_runtime
 from seq2seq.export.web_runtime import WebRuntime
 from seq2seq.files.atomic import whole_file
-from seq2seq.inference.sentence_splitting import ABBREVIATIONS
 from seq2seq.search.config import BeamConfig, convert_search
+from seq2seq.text.sentences import RULES
 from seq2seq.visualization.page import render_page
 
 _TEMPLATE = Path(__file__).parent / "web" / "page.html"
@@ -57,7 +57,7 @@ def _description(model: Runtime, examples: Sequence[str]) -> dict[str, object]:
         "isJoint": _is_joint(model),
         "decoding": config_to_dict(convert_search(model.decoding, BeamConfig)),
         "examples": list(examples),
-        "abbreviations": sorted(ABBREVIATIONS),
+        "sentences": RULES,
     }
 
 

@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from seq2seq.text.sentences import join_sentences
+
 if TYPE_CHECKING:
     from bs4.element import NavigableString
 
@@ -35,7 +37,7 @@ class SplitText(NamedTuple):
         """Return the text with the translation of each sentence in its place.
 
         Example:
-            >>> from seq2seq.inference.sentence_splitting import split_sentences
+            >>> from seq2seq.text.sentences import split_sentences
             >>> text = split_text("Ja. Nein.\\r\\n\\nJa.", split_sentences)
             >>> text.sentences
             ['Ja.', 'Nein.', 'Ja.']
@@ -46,7 +48,7 @@ class SplitText(NamedTuple):
         joined = []
         for line, end in zip(self.lines, self.ends, strict=True):
             found = [next(remaining) for _ in line]
-            joined.append(" ".join(text for text in found if text) + end)
+            joined.append(join_sentences(found) + end)
         return "".join(joined)
 
 
@@ -110,7 +112,7 @@ class SplitHtml:
         remaining = iter(translations)
         for index, (node, before, number, after) in enumerate(self._texts):
             found = [next(remaining) for _ in range(number)]
-            new = type(node)(before + " ".join(text for text in found if text) + after)
+            new = type(node)(before + join_sentences(found) + after)
             node.replace_with(new)
             self._texts[index] = (new, before, number, after)
         return str(self._soup)

@@ -1,29 +1,47 @@
-"""The page splits a text into the sentences of `split_sentences`, in Node."""
+"""The page treats the sentences of a text as `seq2seq.text.sentences` does, in Node."""
 
+import json
 import random
+from pathlib import Path
 
 from node_scripts import needs_node, run_scripts
 
-from seq2seq.inference.sentence_splitting import ABBREVIATIONS, split_sentences
+from seq2seq.text.sentences import (
+    RULES,
+    has_words,
+    join_sentences,
+    split_marker,
+    split_sentences,
+)
 
 pytestmark = needs_node
+CASES = Path(__file__).parents[1] / "text" / "sentences.json"
 PARTS = (
     *("Ja", "ja", "\u00c4", "\u00e4", "3", "12", "123", "J", "Dr", "bzw", "usw", "a_b", "e\u0301"),
     *(".", "!", "?", "...", "\u2026", "\u3002", "\uff01", "\u300d", '"', ")", "\u201c", "\u0964"),
     *(" ", "  ", "\u00a0", "\u3000", "\t", "\x85", "\x1c", "\ufeff", "\u200b", "\u01c5", ". "),
     *("\U0001f600", "\u2160", "\u00b2", "\u0663", "\u00df", "\u02b0", "\u0130", " ", " ", "! "),
+    *("I", "am", "The", "VI", "'s", "z. B", "U.S", "p.m", "No", "Mai", "der ", "- ", "\u300c"),
+    *("\uff1a", "\u201d", "\u00bb ", "https://a.b", "a@b.c", "www.", "[", "]", "^", "\\", "\ufe0f"),
 )
+EVALUATE = """({texts, rules}) => {
+  const sentences = new SentenceRules(rules);
+  return texts.map((text) => [sentences.split(text), sentences.hasWords(text),
+    sentences.splitMarker(text), sentences.join(sentences.split(text))]);
+}"""
 
 
-def test_sentences_are_those_of_the_service():
+def test_sentences_are_those_of_python():
     draw = random.Random(3)
-    texts = ["".join(draw.choices(PARTS, k=draw.randint(0, 14))) for _ in range(20_000)]
-    texts += ["Das M\u00e4dchen ist jung. Der Hund sieht es.", "x" * 100 + ". Ja.", "Am 3. Mai."]
+    texts = ["".join(draw.choices(PARTS, k=draw.randint(0, 14))) for _ in range(40_000)]
+    cases = json.loads(CASES.read_text(encoding="utf-8"))
+    texts += [case[0] for name in ("split", "has_words", "markers") for case in cases[name]]
+    texts += [" ".join(texts) for texts, _ in cases["join"]]
+    texts += ["x" * 100 + ". Ja.", "\U0001f600" * 100 + ". Ja."]
 
-    found = run_scripts(
-        "sentences.js",
-        function="({texts, abbreviations}) => texts.map((t) => splitSentences(t, abbreviations))",
-        data={"texts": texts, "abbreviations": sorted(ABBREVIATIONS)},
-    )
+    found = run_scripts("sentences.js", function=EVALUATE, data={"texts": texts, "rules": RULES})
 
-    assert found == [split_sentences(text) for text in texts]
+    for text, each in zip(texts, found, strict=True):
+        sentences = split_sentences(text)
+        marker = list(split_marker(text))
+        assert each == [sentences, has_words(text), marker, join_sentences(sentences)], repr(text)

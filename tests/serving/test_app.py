@@ -13,9 +13,9 @@ from tiny_service import (
     wait_until,
 )
 
-from seq2seq.inference.sentence_splitting import split_sentences
 from seq2seq.search.config import BeamConfig, GreedyConfig
 from seq2seq.serving.models import LoadedModel
+from seq2seq.text.sentences import split_sentences
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,9 @@
 import pytest
 from tiny_translator import make_translator
 
-from seq2seq.inference.sentence_splitting import (
-    SentenceSplitter,
-    join_sentences,
-    split_sentences,
-)
+from seq2seq.inference.sentence_splitting import SentenceSplitter, join_translations
 from seq2seq.serving.texts import SplitHtml, split_text
+from seq2seq.text.sentences import split_sentences
 
 
 @pytest.mark.parametrize(
@@ -39,6 +36,13 @@ def test_translations_come_to_the_place_of_their_sentence():
     assert split.join(["Yes.", "No.", "Yes!"]) == "Yes. No.\n\nYes!\r\n"
 
 
+@pytest.mark.parametrize("read", [split_text, SplitHtml])
+def test_chinese_translations_are_joined_without_spaces(read):
+    assert read("Ja. Nein.", split_sentences).join(["\u662f\u3002", "\u4e0d\u3002"]) == (
+        "\u662f\u3002\u4e0d\u3002"
+    )
+
+
 def test_an_empty_translation_leaves_no_space():
     assert split_text("Ja. Nein. Ja.", split_sentences).join(["a", "", "b"]) == "a b"
 
@@ -48,7 +52,7 @@ def test_the_text_of_a_line_is_that_of_translating_with_split_lines():
     line = "ein hund rennt. Der schnee ist tief. Ja! nein und ja"
     splitter = SentenceSplitter(split_length=1, num_tokens=translator.num_tokens)
     sentences, _ = splitter.split(line)
-    offline = join_sentences(line, translator(sentences))
+    offline = join_translations(line, translator(sentences))
 
     split = split_text(line, split_sentences)
 

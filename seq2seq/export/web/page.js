@@ -27,7 +27,7 @@ async function load() {
   const { states } = model, vocabularySize = target.pieces.length;
   const graphs = await Graphs.load(ort, files, { states, vocabularySize });
   graphs.onStep = breathe();
-  return new Translator(graphs, source, target, model.abbreviations);
+  return new Translator(graphs, source, target, new SentenceRules(model.sentences));
 }
 
 // Return a function that lets the browser work now and then, and stops a search that is stale.

@@ -1,32 +1,123 @@
-// Split a text into sentences: seq2seq/inference/sentence_splitting.py, line by line.
-// The white space of Python's `str.strip` and regular expressions.
+// Split a text into sentences, and join translations: seq2seq/text/sentences.py, line by line.
+// The classes of Python's `str.strip` and regular expressions: white space, letters, words.
 const WHITE = "[\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]";
-const STOPS = ".!?\u2026\u061f\u06d4\u0964\u1362", CLOSING = "\"'\u00bb\u2019\u201c\u201d)]";
-const CONTEXT = 20; // characters before a space that are inspected
+const NO_WHITE = WHITE.replace("[", "[^");
+const LETTER = "[\\p{L}\\p{Nl}\\p{No}]", WORD = "[\\p{L}\\p{N}_]", NO_WORD = "[^\\p{L}\\p{N}_]";
+const CONTEXT = 60; // characters before and after a gap that are inspected
 
-function splitSentences(text, abbreviations) {
-  const gaps = new RegExp(
-    `[\\u3002\\uff01\\uff1f]+[\\u300d\\u300f\\uff09\\u201d]*${WHITE}*|(?<spaces>${WHITE}+)`, "gu");
-  const sentences = [];
-  let start = 0;
-  for (const { 0: gap, index, groups } of text.matchAll(gaps)) {
-    const end = index + gap.length;
-    if (index <= start || end >= text.length) continue;
-    const before = [...text.slice(start, index)].slice(-CONTEXT).join("");
-    const following = String.fromCodePoint(text.codePointAt(end));
-    if (groups.spaces === undefined || isEnd(before, following, abbreviations)) {
-      sentences.push(text.slice(start, end).replace(new RegExp(`${WHITE}+$`), ""));
-      start = end;
-    }
+class SentenceRules {
+  constructor(rules) {
+    const any = (...names) =>
+      `[${names.map((name) => rules[name].replace(/[\\\]\[^-]/g, "\\$&")).join("")}]`;
+    const stop = any("stops", "stops_without_space"), closer = any("closing");
+    const quotation = rules.quotations.map(([a, b]) => `${a}[^${a}${b} ]*${b}`).join("|");
+    this.words = Object.fromEntries(
+      Object.entries(rules).map(([name, words]) => [name, new Set(words)]));
+    this.openers = new Set(rules.quotations.map(([opener]) => opener));
+    const make = (pattern, flags = "u") => new RegExp(pattern, flags);
+    this.gap = make(`(?:(?<mark>${quotation}|${any("stops_without_space")}+${closer}*)`
+      + `${WHITE}*|${WHITE}+)`, "gu");
+    this.closing = make(`^(?:${closer}(?:${WHITE}|$)|${stop})`);
+    this.quotedEnd = make(`${stop}${closer}+$`);
+    this.closed = make(`(?:${closer}|${WHITE})*$`);
+    this.stopped = make(`${stop}$`);
+    this.wideStopped = make(`${any("stops_without_space")}$`);
+    this.token = make(`(?<!${NO_WHITE})${any("opening")}*(?<word>${NO_WHITE}*)\\.$`);
+    this.initials = make(`(?:(?<![\\p{L}\\p{N}_.'\\u2019])${LETTER}\\.${WHITE}?)+$`);
+    this.dotted = make(`^${LETTER}(?:\\.${LETTER})*$`);
+    this.number = /^(?:[0-9]{1,2}|[IVX]+)$/;
+    this.firstWord = make(`(?<start>${WORD}+)(?:['\\u2019]${WORD}+)?`);
+    this.lastWord = make(`[\\p{L}\\p{N}]*(?=${WHITE}*$)`);
+    this.pronoun = make(`(?<!${WORD})[a-z]+${WHITE}+I\\.$`);
+    this.iAm = make(`(?<!${WORD})I${WHITE}+am${WHITE}*$`);
+    this.secondNumber = make(
+      `(?<!${WORD})(?:[0-9]{1,2}|[IVX]+)\\.${WHITE}+${NO_WHITE}+${WHITE}+$`);
+    this.address = make(`^(?:${NO_WORD}*(?:[a-z]+://|www\\.)[!-~]*|`
+      + "[!-?A-~]+@[!-?A-~]+\\.[!-?A-~]+)$");
+    this.white = make(`${WHITE}+`);
+    this.outerWhite = make(`^${WHITE}+|${WHITE}+$`, "gu");
+    this.symbols = make(`^(?:${any("markers")}|\\p{So}|\\p{Sm}|\\p{Sk})+$`);
+    this.firstWithoutSpaces = make(`^[${rules.without_spaces}]`);
+    this.lastWithoutSpaces = make(`[${rules.without_spaces}]$`);
   }
-  return [...sentences, text.slice(start)];
-}
 
-function isEnd(before, following, abbreviations) {
-  while (before && CLOSING.includes(before.at(-1))) before = before.slice(0, -1);
-  if (!before || !STOPS.includes(before.at(-1)) || /^\p{Lowercase}/u.test(following)) return false;
-  const word = before.match(/(?<word>[\p{L}\p{N}_]*)\.$/u)?.groups.word;
-  if (word === undefined) return true;
-  const isShortNumber = /^\p{Nd}{1,2}$/u.test(word), isInitial = /^\p{L}$/u.test(word);
-  return !(isShortNumber || isInitial || abbreviations.includes(word.toLowerCase()));
+  split(text) {
+    const sentences = [], isLower = /\p{Lowercase}/u.test(text) && !/[\p{Uppercase}\p{Lt}]/u.test(text);
+    let start = 0;
+    for (const { 0: gap, index, groups } of text.matchAll(this.gap)) {
+      const last = index + (groups.mark ?? "").length, end = index + gap.length;
+      if (last <= start || end === text.length) continue;
+      const before = [...text.slice(Math.max(start, last - 2 * CONTEXT), last)].slice(-CONTEXT).join("");
+      const after = [...text.slice(end, end + 2 * CONTEXT)].slice(0, CONTEXT).join("");
+      let isEnd;
+      if (last < end) {
+        isEnd = this.isEnd(before, after, isLower);
+      } else if (this.openers.has(groups.mark[0])) {
+        const isIntroduced = this.words.before_quotation.has(text[index - 1]);
+        isEnd = this.quotedEnd.test(before) && (isIntroduced || this.openers.has(after[0]));
+      } else {
+        isEnd = !this.closing.test(after);
+      }
+      if (isEnd) {
+        sentences.push(this.strip(text.slice(start, end)));
+        start = end;
+      }
+    }
+    return [...sentences, text.slice(start)];
+  }
+
+  isEnd(before, after, isLower) {
+    before = before.slice(0, before.search(this.closed));
+    if (!this.stopped.test(before) || this.closing.test(after)) return false;
+    const first = after.match(this.firstWord);
+    if (this.wideStopped.test(before) || first === null) return true;
+    if (/^\p{Lowercase}/u.test(first[0]) && !isLower) return false;
+    const token = before.match(this.token);
+    return token === null || this.wordEnds(token.groups.word, before, first);
+  }
+
+  wordEnds(word, before, first) {
+    const { starters, never_end, before_number, times, days, months, before_ordinal, may_end } =
+      this.words;
+    const following = first[0].toLowerCase().replaceAll("\u2019", "'");
+    const starts = starters.has(following) || starters.has(first.groups.start.toLowerCase());
+    const found = before.match(this.initials);
+    if (found) word = found[0].split(this.white).join("").replace(/\.$/, "");
+    const lower = word.toLowerCase(), isNumber = /^\p{Nd}/u.test(following);
+    const rest = before.slice(0, Math.max(0, before.length - word.length - 1));
+    if (never_end.has(lower) || (isNumber && before_number.has(lower))) return false;
+    if (times.has(lower)) return !days.has(following) && !months.has(following);
+    if (this.pronoun.test(before)) return true;
+    if (this.number.test(word) && !isNumber) {
+      const isOrdinal = this.strip(rest) === "" || months.has(following)
+        || (before_ordinal.has(rest.match(this.lastWord)[0].toLowerCase()) && !this.iAm.test(rest))
+        || this.secondNumber.test(rest);
+      return starts || !isOrdinal;
+    }
+    return starts || !(may_end.has(lower) || this.dotted.test(word) || this.number.test(word));
+  }
+
+  hasWords(text) {
+    return text.split(this.white).some((word) => /\p{L}/u.test(word) && !this.address.test(word));
+  }
+
+  splitMarker(text) {
+    const stripped = this.strip(text), space = stripped.search(this.white);
+    const marker = stripped.slice(0, Math.max(space, 0));
+    return this.symbols.test(marker)
+      ? [marker, this.strip(stripped.slice(space))] : ["", text];
+  }
+
+  join(texts) {
+    const joined = [];
+    for (const text of texts.filter(Boolean)) {
+      const isWide = this.lastWithoutSpaces.test(joined.at(-1) ?? "") || this.firstWithoutSpaces.test(text);
+      joined.push(joined.length && !isWide ? ` ${text}` : text);
+    }
+    return joined.join("");
+  }
+
+  strip(text) {
+    return text.replace(this.outerWhite, "");
+  }
 }

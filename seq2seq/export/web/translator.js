@@ -58,15 +58,15 @@ function range(index, size) {
 const BLANK = new RegExp(`^${WHITE}*$`);
 
 class Translator {
-  constructor(graphs, source, target, abbreviations) {
-    Object.assign(this, { graphs, source, target, abbreviations });
+  constructor(graphs, source, target, sentences) {
+    Object.assign(this, { graphs, source, target, sentences });
   }
 
   // Translate a text sentence by sentence, as the service does, and join the results. The nth
   // translation joins the nth of each sentence; no token has weight in another sentence.
   async translateText(text, config) {
     const parts = [];
-    const split = (line) => splitSentences(line, this.abbreviations);
+    const split = (line) => this.sentences.split(line);
     for (const sentence of text.split(/\r\n|\n|\r/).flatMap(split)) {
       if (!BLANK.test(sentence)) parts.push(await this.translate(sentence, config));
     }
@@ -74,7 +74,7 @@ class Translator {
     return {
       sourceIds: parts.flatMap(({ sourceIds }) => sourceIds),
       sourceTokens: parts.flatMap(({ sourceTokens }) => sourceTokens),
-      hypotheses: [...Array(ranks).keys()].map((rank) => joinHypotheses(parts, rank)),
+      hypotheses: [...Array(ranks).keys()].map((rank) => this.join(parts, rank)),
     };
   }
 
@@ -98,21 +98,21 @@ class Translator {
         .slice(0, config.n_best),
     };
   }
-}
 
-// Join the hypotheses of a rank, or the last ones of sentences that have fewer.
-function joinHypotheses(parts, rank) {
-  const sizes = parts.map(({ sourceTokens }) => sourceTokens.length);
-  const chosen = parts.map(({ hypotheses }) => hypotheses[Math.min(rank, hypotheses.length - 1)]);
-  const sum = (values) => values.reduce((total, value) => total + value, 0);
-  const weights = chosen.flatMap((hypothesis, index) => hypothesis.weights.map((heads) =>
-    heads.map((row) => [...Array(sum(sizes.slice(0, index))).fill(0), ...row,
-      ...Array(sum(sizes.slice(index + 1))).fill(0)])));
-  return {
-    text: chosen.map(({ text }) => text).filter(Boolean).join(" "),
-    tokens: chosen.flatMap(({ tokens }) => tokens),
-    logProbability: sum(chosen.map(({ logProbability }) => logProbability)),
-    isFinished: chosen.every(({ isFinished }) => isFinished),
-    weights,
-  };
+  // Join the hypotheses of a rank, or the last ones of sentences that have fewer.
+  join(parts, rank) {
+    const sizes = parts.map(({ sourceTokens }) => sourceTokens.length);
+    const chosen = parts.map(({ hypotheses }) => hypotheses[Math.min(rank, hypotheses.length - 1)]);
+    const sum = (values) => values.reduce((total, value) => total + value, 0);
+    const weights = chosen.flatMap((hypothesis, index) => hypothesis.weights.map((heads) =>
+      heads.map((row) => [...Array(sum(sizes.slice(0, index))).fill(0), ...row,
+        ...Array(sum(sizes.slice(index + 1))).fill(0)])));
+    return {
+      text: this.sentences.join(chosen.map(({ text }) => text)),
+      tokens: chosen.flatMap(({ tokens }) => tokens),
+      logProbability: sum(chosen.map(({ logProbability }) => logProbability)),
+      isFinished: chosen.every(({ isFinished }) => isFinished),
+      weights,
+    };
+  }
 }

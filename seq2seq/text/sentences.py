@@ -1,0 +1,180 @@
+"""Split a text into sentences, and join the translations of its sentences.
+
+The page that translates in a browser does the same in export/web/sentences.js, with the same marks
+and words from sentences.json. Both must pass the cases of tests/text/sentences.json.
+"""
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterable
+from pathlib import Path
+
+RULES: dict[str, str | list[str]] = json.loads(
+    Path(__file__).with_suffix(".json").read_text(encoding="utf-8")
+)
+"""Marks, and words in lower case; regular expressions of both languages are made from them."""
+
+_CONTEXT = 60
+"""Number of characters before and after a gap that are inspected."""
+_WORDS = {name: frozenset(words) for name, words in RULES.items()}
+_MARKS = {name: re.escape("".join(marks)) for name, marks in RULES.items()}
+_WIDE_STOPS = tuple(RULES["stops_without_space"])
+_STOPS = (*RULES["stops"], *_WIDE_STOPS)
+_OPENERS = frozenset(pair[0] for pair in RULES["quotations"])
+_INTRODUCING = tuple(RULES["before_quotation"])
+_SYMBOLS = ("So", "Sm", "Sk")
+
+_STOP = f"[{_MARKS['stops']}{_MARKS['stops_without_space']}]"
+_CLOSER = f"[{_MARKS['closing']}]"
+_QUOTATION = "|".join(f"{pair[0]}[^{pair} ]*{pair[1]}" for pair in RULES["quotations"])
+# No position is tried twice, which keeps the time linear in the length of the text.
+_GAP = re.compile(rf"(?P<mark>{_QUOTATION}|[{_MARKS['stops_without_space']}]+{_CLOSER}*)\s*|\s+")
+_MAY_END = re.compile(rf"{_STOP}{_CLOSER}*\s|[{_MARKS['stops_without_space']}]")
+_CLOSING = re.compile(rf"{_CLOSER}(?:\s|\Z)|{_STOP}")
+_QUOTED_END = re.compile(rf"{_STOP}{_CLOSER}+\Z")
+_CLOSED = re.compile(rf"(?:{_CLOSER}|\s)*\Z")
+_TOKEN = re.compile(rf"(?<!\S)[{_MARKS['opening']}]*(?P<word>\S*)\.\Z")
+_INITIALS = re.compile(r"(?:(?<![\w.'\u2019])[^\W\d_]\.\s?)+\Z")
+_DOTTED = re.compile(r"[^\W\d_](?:\.[^\W\d_])*")
+_NUMBER = re.compile(r"[0-9]{1,2}|[IVX]+")
+_FIRST_WORD = re.compile(r"(?P<start>\w+)(?:['\u2019]\w+)?")
+_LAST_WORD = re.compile(r"[^\W_]*\s*\Z")
+_PRONOUN = re.compile(r"(?<!\w)[a-z]+\s+I\.\Z")
+_I_AM = re.compile(r"(?<!\w)I\s+am\s*\Z")
+_SECOND_NUMBER = re.compile(r"(?<!\w)(?:[0-9]{1,2}|[IVX]+)\.\s+\S+\s+\Z")
+_ADDRESS = re.compile(r"\W*(?:[a-z]+://|www\.)[!-~]*|[!-?A-~]+@[!-?A-~]+\.[!-?A-~]+")
+_SPACE = re.compile(r"\s+")
+_WITHOUT_SPACES = re.compile(f"[{RULES['without_spaces']}]")
+
+
+def split_sentences(text: str) -> list[str]:
+    """Split a text at the ends of its sentences and drop the spaces between them.
+
+    A sentence does not end after an initial (J. Bach), an ordinal (am 3. Mai) or an abbreviation
+    (Dr.), nor before a lower-case letter, unless the text has no capitals. Nor does it end in a
+    Japanese quotation.
+
+    Example:
+        >>> split_sentences("Am 3. Mai kam Dr. Bach. Es regnete!")
+        ['Am 3. Mai kam Dr. Bach.', 'Es regnete!']
+    """
+    if not _MAY_END.search(text):
+        return [text]
+    sentences: list[str] = []
+    start = 0
+    is_lower = text.islower()
+    for gap in _GAP.finditer(text):
+        last, end = gap.end("mark"), gap.end()
+        last = gap.start() if last < 0 else last
+        if last <= start or end == len(text):
+            continue
+        before, after = text[max(start, last - _CONTEXT) : last], text[end : end + _CONTEXT]
+        if last < end:
+            is_end = _is_end(before, after, is_lower=is_lower)
+        elif gap["mark"][0] in _OPENERS:
+            introduced = text[: gap.start()].endswith(_INTRODUCING)
+            is_end = _QUOTED_END.search(before) is not None and (introduced or after[0] in _OPENERS)
+        else:
+            is_end = _CLOSING.match(after) is None
+        if is_end:
+            sentences.append(text[start:end].strip())
+            start = end
+    return [*sentences, text[start:]]
+
+
+def _is_end(before: str, after: str, *, is_lower: bool) -> bool:
+    """Return whether a sentence ends at a space.
+
+    Args:
+        before: The sentence up to the space, or its last characters.
+        after: The first characters after the space.
+        is_lower: Whether the text has no capitals.
+    """
+    before = before[: _CLOSED.search(before).start()]  # type: ignore[union-attr]
+    if not before.endswith(_STOPS) or _CLOSING.match(after):
+        return False
+    first = _FIRST_WORD.search(after)
+    if before.endswith(_WIDE_STOPS) or first is None:
+        return True
+    if first[0][0].islower() and not is_lower:
+        return False
+    token = _TOKEN.search(before)
+    return token is None or _word_ends(token["word"], before, first)
+
+
+def _word_ends(word: str, before: str, first: re.Match[str]) -> bool:
+    """Return whether a sentence ends after a word with a period.
+
+    Args:
+        word: The word without the period.
+        before: The sentence up to the period, or its last characters.
+        first: The first word after it.
+    """
+    following = first[0].lower().replace("\u2019", "'")
+    starts = following in _WORDS["starters"] or first["start"].lower() in _WORDS["starters"]
+    if found := _INITIALS.search(before):
+        word = "".join(found[0].split()).removesuffix(".")
+    lower = word.lower()
+    rest = before[: -len(word) - 1]
+    is_number = following[0].isdecimal()
+    if lower in _WORDS["never_end"] or (is_number and lower in _WORDS["before_number"]):
+        return False
+    if lower in _WORDS["times"]:
+        return following not in _WORDS["days"] and following not in _WORDS["months"]
+    if _PRONOUN.search(before):
+        return True
+    if _NUMBER.fullmatch(word) and not is_number:
+        last = _LAST_WORD.search(rest)[0].strip().lower()  # type: ignore[index]
+        is_ordinal = (
+            not rest.strip()
+            or following in _WORDS["months"]
+            or (last in _WORDS["before_ordinal"] and not _I_AM.search(rest))
+            or _SECOND_NUMBER.search(rest) is not None
+        )
+        return starts or not is_ordinal
+    return starts or not (
+        lower in _WORDS["may_end"] or _DOTTED.fullmatch(word) or _NUMBER.fullmatch(word)
+    )
+
+
+def has_words(text: str) -> bool:
+    """Return whether a text has a letter outside URLs and e-mail addresses.
+
+    Example:
+        >>> has_words("12:30"), has_words("https://example.com/a"), has_words("12 Uhr")
+        (False, False, True)
+    """
+    return any(
+        any(map(str.isalpha, word)) and not _ADDRESS.fullmatch(word) for word in text.split()
+    )
+
+
+def split_marker(text: str) -> tuple[str, str]:
+    """Return the marker at the start of a sentence, such as a bullet or an emoji, and the rest.
+
+    Example:
+        >>> split_marker("- Es regnet."), split_marker("Es regnet.")
+        (('-', 'Es regnet.'), ('', 'Es regnet.'))
+    """
+    marker, _, rest = _SPACE.sub("\n", text.strip(), count=1).partition("\n")
+    return (marker, rest) if rest and all(map(_is_symbol, marker)) else ("", text)
+
+
+def _is_symbol(character: str) -> bool:
+    return character in _WORDS["markers"] or unicodedata.category(character) in _SYMBOLS
+
+
+def join_sentences(texts: Iterable[str]) -> str:
+    """Join translated sentences with spaces, except beside Chinese and Japanese characters.
+
+    Example:
+        >>> join_sentences(["Ja.", "Nein."]), join_sentences(["\u662f\u3002", "\u4e0d\u3002"])
+        ('Ja. Nein.', '\u662f\u3002\u4e0d\u3002')
+    """
+    joined: list[str] = []
+    for text in filter(None, texts):
+        if joined and not _WITHOUT_SPACES.fullmatch(joined[-1][-1]):
+            joined += ["" if _WITHOUT_SPACES.match(text) else " "]
+        joined.append(text)
+    return "".join(joined)

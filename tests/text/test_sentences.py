@@ -1,0 +1,57 @@
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seq2seq.text.sentences import has_words, join_sentences, split_marker, split_sentences
+
+CASES = json.loads(Path(__file__).with_name("sentences.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(("text", "sentences"), CASES["split"])
+def test_a_text_is_split_where_its_sentences_end(text, sentences):
+    assert split_sentences(text) == sentences
+
+
+@pytest.mark.parametrize("gap", [" ", "  ", "\t", "\u2028"])
+def test_any_white_space_ends_a_sentence_after_a_stop(gap):
+    sentences = ["Ein Hund.", "Eine Katze!", "Was?", "Ja"]
+
+    assert split_sentences(gap.join(sentences)) == sentences
+
+
+@pytest.mark.parametrize("text", ["", " ", "Ende. ", " ein hund"])
+def test_a_single_sentence_stays_as_it_is(text):
+    assert split_sentences(text) == [text]
+
+
+@given(text=st.text(alphabet="aB. !3\u3002\"'\u2028\u300c\u300d-", max_size=40))
+def test_only_spaces_are_lost(text):
+    sentences = split_sentences(text)
+
+    assert "".join("".join(sentences).split()) == "".join(text.split())
+    assert all(sentence.strip() for sentence in sentences) or len(sentences) == 1
+
+
+@pytest.mark.parametrize("text", [".", " ", ". ", "\u3002", "a", "a.", "I. ", "\u300c", ") ", "a@"])
+def test_many_characters_take_no_time(text):
+    split_sentences(text * 100_000)
+    has_words(text * 100_000)
+    split_marker(text * 100_000)
+
+
+@pytest.mark.parametrize(("text", "expected"), CASES["has_words"])
+def test_a_text_of_numbers_symbols_and_addresses_has_no_words(text, expected):
+    assert has_words(text) is expected
+
+
+@pytest.mark.parametrize(("text", "marker", "rest"), CASES["markers"])
+def test_a_marker_is_split_from_its_sentence(text, marker, rest):
+    assert split_marker(text) == (marker, rest)
+
+
+@pytest.mark.parametrize(("texts", "joined"), CASES["join"])
+def test_chinese_and_japanese_sentences_are_joined_without_spaces(texts, joined):
+    assert join_sentences(texts) == joined
