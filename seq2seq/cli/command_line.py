@@ -19,6 +19,7 @@ from seq2seq.config.composition import (
     USER_ERRORS,
     config_directory,
     describe_error,
+    describe_unknown_key,
     warn_of_repeated_keys,
 )
 from seq2seq.config.plugins import KEY, load_plugins
@@ -98,7 +99,7 @@ def load_command(
         types |= {f"decoding.{field}": field_type for field, field_type in of_search.items()}
     for key, text in given.items():
         if key not in types:
-            raise ValueError(f"unknown key {key!r}{_hint(key, types, choices)}")
+            raise ValueError(describe_unknown_key(key, _hint(key, types, choices)))
         values[key] = _read(text, types[key])
     for key, value in values.items():
         if value == "???":

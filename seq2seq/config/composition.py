@@ -7,12 +7,17 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
-from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+from hydra.errors import (
+    ConfigCompositionException,
+    HydraException,
+    MissingConfigException,
+    OverrideParseException,
+)
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import (
     ConfigAttributeError,
@@ -43,6 +48,19 @@ USER_ERRORS = (
 
 # Hydra only reads the store but copies it often, a hundred times for --help.
 ConfigStore.__deepcopy__ = lambda store, memo: store  # type: ignore[attr-defined]
+
+
+class RetiredKey(NamedTuple):
+    """A key of earlier versions whose feature has been removed."""
+
+    value: object
+    """Value that switched the feature off; a saved configuration may contain no other value."""
+    instead: str
+    """What to do instead, as the end of a message."""
+
+
+RETIRED_KEYS: dict[str, RetiredKey] = {}
+"""The retired keys of all commands by their dotted names."""
 
 _PLUGGED = ("attention", "decoding")
 _NOISE = ("full_key:", "reference_type=", "object_type=", "Set the environment")
@@ -81,7 +99,7 @@ def to_dataclass(composed: DictConfig, schema: type[_Config]) -> _Config:
         OmegaConfBaseException: A value is missing.
     """
     for key in _added_keys(composed):
-        raise ValueError(f"unknown key {key!r}; remove it")
+        raise ValueError(describe_unknown_key(key, "; remove it"))
     config = OmegaConf.to_object(composed)
     assert isinstance(config, schema)
     return config
@@ -145,12 +163,14 @@ def warn_of_repeated_keys(overrides: Iterable[str]) -> None:
 
 def describe_error(error: BaseException) -> str:
     """Describe an error in one line, without the internal types that Hydra and OmegaConf name."""
-    cause = error.__cause__
+    # Hydra names the cause only for an argument, not for a key of a file.
+    is_composed = isinstance(error, ConfigCompositionException)
+    cause = error.__context__ if is_composed else error.__cause__
     if isinstance(cause, OmegaConfBaseException):
         error = cause
     if isinstance(error, ConfigKeyError | ConfigAttributeError) and error.full_key:
         hint = _choices_with(error.full_key) or _nearest_keys(error)
-        return f"unknown key {error.full_key!r}{hint}"
+        return describe_unknown_key(error.full_key, hint)
     if isinstance(error, MissingMandatoryValue):
         return f"{error.full_key} needs a value; give {error.full_key}=..."
     if isinstance(error, MissingConfigException) and error.options:
@@ -173,12 +193,19 @@ def describe_error(error: BaseException) -> str:
     if key and text.endswith("is not Optional"):
         return f"{key}=null: this key needs a value"
     if found := re.match(r"Could not override '([^']+)'\. No match in the defaults list", text):
-        return f"unknown key {found[1]!r}; --cfg job lists the keys"
+        return describe_unknown_key(found[1], "; --cfg job lists the keys")
     if text.endswith("is not a ListConfig, list or tuple."):
         return f"{key} must be a list; write it in brackets, '{key}=[...]'"
     if re.fullmatch(r"Cannot merge (Dict|List)Config with (Dict|List)Config", text):
         return f"{key} is given as a list and as a dictionary, also in a file; give it in one form"
     return f"{key}: {text}" if key else text
+
+
+def describe_unknown_key(key: str, hint: str) -> str:
+    """Describe an unknown key with a hint, or say what to do instead of a retired one."""
+    if key in RETIRED_KEYS:
+        return f"{key} has been removed; {RETIRED_KEYS[key].instead}"
+    return f"unknown key {key!r}{hint}"
 
 
 def _way_out(number: int | None) -> str:

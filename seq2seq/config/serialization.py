@@ -3,21 +3,26 @@
 from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from yaml import AliasToken, YAMLError, scan  # type: ignore[import-untyped]
 
 from seq2seq.checks import Config, Mark, as_yaml, marks_of_keys
-from seq2seq.config.composition import describe_error, escape_interpolations, to_dataclass
+from seq2seq.config.composition import (
+    RETIRED_KEYS,
+    describe_error,
+    escape_interpolations,
+    to_dataclass,
+)
 from seq2seq.config.plugins import how_to_load
 from seq2seq.config.schema import TrainConfig, config_groups
 from seq2seq.files.atomic import whole_file
 
 
-class PluginNeededError(ValueError):
-    """A configuration names a type of a plug-in that is not loaded."""
+class UnsupportedConfigError(ValueError):
+    """A sound configuration needs a plug-in that is not loaded, or a feature that was removed."""
 
 
 def config_to_dict(config: Config) -> dict[str, object]:
@@ -26,18 +31,20 @@ def config_to_dict(config: Config) -> dict[str, object]:
 
 
 def config_from_dict(content: dict[str, dict[str, str]]) -> TrainConfig:
-    """Convert the result of `config_to_dict` back.
+    """Convert the result of `config_to_dict`, of this or an earlier version, back.
 
     Raises:
-        ValueError: A part names an unknown type, or a key is missing or unknown.
+        ValueError: A part names an unknown type, a key is missing or unknown, or a retired key has
+            a value that this version cannot obey.
     """
     schema = OmegaConf.structured(TrainConfig)
     try:
+        content = _without_retired_keys(content)
         for group, types in config_groups().items():
             name = content[group]["name"]
             if name not in types:
                 if hint := how_to_load(content.get("plugins")):
-                    raise PluginNeededError(f"unknown {group} {name!r}{hint}")
+                    raise UnsupportedConfigError(f"unknown {group} {name!r}{hint}")
                 raise ValueError(f"unknown {group} {name!r}; one of: {', '.join(sorted(types))}")
             schema[group] = OmegaConf.structured(types[name])
         literal = cast(DictConfig, OmegaConf.merge(schema, _literal(content)))
@@ -113,7 +120,7 @@ def load_saved_config(path: Path) -> TrainConfig:
     """
     try:
         return config_from_dict(read_yaml(path))  # type: ignore[arg-type]
-    except PluginNeededError as error:
+    except UnsupportedConfigError as error:
         raise ValueError(f"{path}: {error}") from error
     except (ValueError, YAMLError, OmegaConfBaseException, RecursionError) as error:
         raise ValueError(
@@ -154,6 +161,25 @@ def _literal(content: object) -> object:
     if isinstance(content, list):
         return [_literal(value) for value in content]
     return escape_interpolations(content) if isinstance(content, str) else content
+
+
+def _without_retired_keys(content: object, prefix: str = "") -> Any:
+    """Leave out the retired keys.
+
+    Raises:
+        UnsupportedConfigError: A retired key has another value than the one it may have.
+    """
+    if not isinstance(content, dict):
+        return content
+    kept = {}
+    for name, value in content.items():
+        key = f"{prefix}{name}"
+        if key not in RETIRED_KEYS:
+            kept[name] = _without_retired_keys(value, f"{key}.")
+        elif value != RETIRED_KEYS[key].value:
+            removed = f"{key}={as_yaml(value)} has been removed"
+            raise UnsupportedConfigError(f"{removed}; {RETIRED_KEYS[key].instead}")
+    return kept
 
 
 def _plain_dict(items: list[tuple[str, object]]) -> dict[str, object]:

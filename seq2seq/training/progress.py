@@ -1,8 +1,8 @@
 """Count the progress of a run, and compute the rates that follow from it by their schedules."""
 
 import math
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -167,10 +167,15 @@ class Progress:
         self.best = ranked[: config.validation.keep_best]
 
     @staticmethod
-    def from_dict(content: dict[str, object]) -> "Progress":
-        """Convert the result of `asdict` back."""
-        interval = Interval(**content["interval"])  # type: ignore[arg-type]
-        return Progress(**{**content, "interval": interval})  # type: ignore[arg-type]
+    def from_dict(content: dict[str, Any]) -> "Progress":
+        """Convert the result of `asdict` back, without the counters of other versions."""
+        interval = Interval(**_known(Interval, content["interval"]))
+        return Progress(**_known(Progress, {**content, "interval": interval}))
+
+
+def _known(counters: type, content: dict[str, Any]) -> dict[str, Any]:
+    names = {each.name for each in fields(counters)}
+    return {name: value for name, value in content.items() if name in names}
 
 
 def learning_rate_factor(

@@ -9,6 +9,7 @@ import torch
 
 from seq2seq.checkpoints.checkpoint import Checkpoint, load_checkpoint
 from seq2seq.checks import Mark, marks_of_keys
+from seq2seq.config.composition import describe_unknown_key
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import config_differences, flatten_config
 from seq2seq.data.tokenizers.interface import TokenizerPair, required_tags
@@ -36,7 +37,7 @@ def check_changes(saved: TrainConfig, config: TrainConfig, *, where: str) -> Non
         if not any(_belongs(key, given) for key in known):
             near = difflib.get_close_matches(given, known, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
-            raise ValueError(f"resume_changes: unknown key {given!r}{hint}")
+            raise ValueError(f"resume_changes: {describe_unknown_key(given, hint)}")
     if config.init_from is not None:
         config = keep_tokenizer(config, saved)
     differences = config_differences(saved, config, Mark.named, Mark.fixed)

@@ -1,14 +1,17 @@
 import copy
 
 import pytest
-from hydra import initialize_config_dir
+from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import ConfigCompositionException
 from omegaconf import OmegaConf
 
 from seq2seq.config.composition import (
+    RETIRED_KEYS,
     USER_ERRORS,
+    RetiredKey,
     check_repeated_keys,
     config_directory,
     describe_error,
@@ -90,6 +93,44 @@ def test_a_key_with_several_values_is_named_in_a_warning(
     check_repeated_keys(overrides)
 
     assert [record.getMessage() for record in caplog.records] == warnings
+
+
+@pytest.mark.parametrize(
+    ("key", "argument"),
+    [
+        ("training.old", "training.old=0"),
+        ("training.old", "+training.old=3"),
+        ("mode", "mode=variational"),
+        ("mode", "+mode=0"),
+    ],
+)
+def test_a_retired_key_is_refused_with_what_replaces_it(key, argument, monkeypatch):
+    monkeypatch.setitem(RETIRED_KEYS, key, RetiredKey(0, "give training.new=1"))
+
+    assert error_of(argument) == f"{key} has been removed; give training.new=1"
+
+
+@pytest.mark.parametrize(
+    ("key", "line"),
+    [
+        ("old", "training.schedule.old has been removed; give training.new=1"),
+        ("warmup", "unknown key 'training.schedule.warmup'; did you mean warmup_updates?"),
+    ],
+)
+def test_an_unknown_key_in_a_file_is_described_as_on_the_command_line(
+    key, line, monkeypatch, tmp_path
+):
+    monkeypatch.setitem(RETIRED_KEYS, "training.schedule.old", RetiredKey(0, "give training.new=1"))
+    content = f"defaults: [train, _self_]\ntraining: {{schedule: {{{key}: 1}}}}\n"
+    (tmp_path / "mine.yaml").write_text(content)
+
+    with (
+        initialize_config_dir(version_base="1.3", config_dir=str(tmp_path)),
+        pytest.raises(ConfigCompositionException) as caught,
+    ):
+        compose("mine", overrides=[f"hydra.searchpath=[{config_directory()}]"])
+
+    assert describe_error(caught.value) == line
 
 
 def error_of(*overrides: str) -> str:

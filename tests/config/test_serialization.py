@@ -3,6 +3,7 @@ import dataclasses
 import pytest
 import yaml
 
+from seq2seq.config.composition import RETIRED_KEYS, RetiredKey
 from seq2seq.config.schema import load_config
 from seq2seq.config.serialization import (
     config_differences,
@@ -75,6 +76,46 @@ def test_a_bomb_of_yaml_aliases_is_refused_before_it_is_read(tmp_path):
 
     with pytest.raises(ValueError, match=r"config\.yaml: line 2: \*a0 is a YAML alias"):
         load_saved_config(path)
+
+
+RETIRED = {
+    "training.r_drop": RetiredKey(0.0, "train with more dropout"),
+    "model.decoder.mode": RetiredKey("step", "remove it"),
+    "tokenizer.extra": RetiredKey({"size": 3}, "remove it"),
+}
+
+
+def test_keys_of_earlier_versions_are_ignored_if_they_were_off(monkeypatch, tmp_path):
+    for key, retired in RETIRED.items():
+        monkeypatch.setitem(RETIRED_KEYS, key, retired)
+    config, path = load_config(), tmp_path / "config.yaml"
+    content = config_to_dict(config)
+    content["training"]["r_drop"] = 0.0
+    content["model"]["decoder"]["mode"] = "step"
+    content["tokenizer"]["extra"] = {"size": 3}
+    path.write_text(yaml.safe_dump(content))
+
+    assert config_from_dict(content) == config
+    assert load_saved_config(path) == config
+    assert content["training"]["r_drop"] == 0.0  # the argument is unchanged
+
+    path.write_text(yaml.safe_dump({**content, "tokenizer": {"extra": {"size": 4}}}))
+    with pytest.raises(ValueError, match="'size': 4} has been removed; remove it"):
+        load_saved_config(path)
+
+
+def test_a_removed_feature_of_a_saved_run_is_refused_with_what_replaces_it(monkeypatch, tmp_path):
+    monkeypatch.setitem(RETIRED_KEYS, "training.r_drop", RETIRED["training.r_drop"])
+    path = tmp_path / "config.yaml"
+    content = config_to_dict(load_config())
+    content["training"]["r_drop"] = 0.5
+    path.write_text(yaml.safe_dump(content))
+
+    with pytest.raises(ValueError) as caught:
+        load_saved_config(path)
+
+    line = f"{path}: training.r_drop=0.5 has been removed; train with more dropout"
+    assert str(caught.value) == line
 
 
 def test_differences_name_keys_and_both_values():

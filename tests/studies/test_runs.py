@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tiny_study import SIGNATURE, change_results, record_failure, write_run, write_study
 
+from seq2seq.config.composition import RETIRED_KEYS, RetiredKey
 from seq2seq.config.schema import load_config
 from seq2seq.config.serialization import save_config
 from seq2seq.evaluation.measures import Sentences, measure
@@ -44,6 +45,20 @@ def test_a_value_that_one_sweep_leaves_to_its_default_comes_from_the_configurati
         save_config(load_config(*overrides), write_run(tmp_path / name, *overrides) / "config.yaml")
 
     assert swept(tmp_path) == {"0": {"attention": "additive"}, "1": {"attention": "dot"}}
+
+
+def test_a_key_that_only_older_runs_have_is_studied_only_if_it_was_used(tmp_path, monkeypatch):
+    monkeypatch.setitem(RETIRED_KEYS, "training.old", RetiredKey(0.0, "remove it"))
+    for name, added in {"0": "", "1": "  old: 0.0\n", "2": "  old: 0.5\n"}.items():
+        path = write_run(tmp_path / name) / "config.yaml"
+        save_config(load_config(), path)
+        path.write_text(path.read_text().replace("training:\n", f"training:\n{added}"))
+
+    assert swept(tmp_path) == {
+        "0": {"training.old": "0.0"},
+        "1": {"training.old": "0.0"},
+        "2": {"training.old": "0.5"},
+    }
 
 
 def test_a_value_is_one_group_however_it_was_typed(tmp_path):
