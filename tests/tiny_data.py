@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields, replace
 
 from seq2seq.data.config import (
     DataConfig,
+    Normalization,
     OnInvalid,
     SentencePieceConfig,
     WordsConfig,
@@ -49,6 +50,8 @@ _UNIGRAM = SentencePieceConfig(
     joint=False,
     character_coverage=1.0,
     max_training_lines=1000,
+    normalization=Normalization.identity,
+    protect=[],
 )
 _WORDS = WordsConfig(
     name="words",

@@ -17,7 +17,7 @@ from seq2seq.data.batching import IdRows, pad
 from seq2seq.data.tokenizers.interface import Tokenizer
 from seq2seq.evaluation.alignment import word_weights
 from seq2seq.evaluation.attribution import Attribution
-from seq2seq.inference.results import encode_lines
+from seq2seq.inference.results import EncodedLine, encode_lines, encode_targets
 from seq2seq.inference.translation import score_targets
 from seq2seq.inference.windows import cut_batches, in_order
 from seq2seq.model.seq2seq import Seq2Seq
@@ -36,9 +36,9 @@ class _Line(NamedTuple):
     labels: list[str]
 
     @classmethod
-    def of(cls, text: str, tokenizer: Tokenizer) -> "_Line":
-        [(_, ids)] = encode_lines([text], tokenizer)
-        return cls(text, ids, tokenizer.words(text, ids), tokenizer.tokens(ids))
+    def of(cls, line: EncodedLine, tokenizer: Tokenizer) -> "_Line":
+        words = tokenizer.words(line.text, line.ids, line.spans)
+        return cls(line.text, line.ids, words, tokenizer.tokens(line.ids))
 
     @property
     def num_words(self) -> int:
@@ -83,7 +83,12 @@ def attribute(
     numerics = choose_numerics(Device(device), Precision.fp32)
     model = checkpoint.build_model().double().to(numerics.device).eval().requires_grad_(False)
     source, target = checkpoint.tokenizers
-    lines = [(_Line.of(one, source), _Line.of(other, target)) for one, other in pairs]
+    sources = encode_lines([text for text, _ in pairs], source)
+    targets = encode_targets([text for _, text in pairs], sources, target)
+    lines = [
+        (_Line.of(one, source), _Line.of(other, target))
+        for one, other in zip(sources, targets, strict=True)
+    ]
     batches = cut_batches([max(len(s.ids), len(t.ids)) for s, t in lines], batch_size)
     found = (_attribute(model, [lines[row] for row in rows]) for rows in batches)
     return list(in_order(batches, found))

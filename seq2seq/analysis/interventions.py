@@ -20,7 +20,7 @@ from seq2seq.data.tokenizers.interface import TokenizerPair, required_tags
 from seq2seq.evaluation.measures import Statistics, measure, total_scores
 from seq2seq.evaluation.metrics import Array, ScoringRule
 from seq2seq.files.links import GoldLinks
-from seq2seq.inference.results import Translation, encode_lines
+from seq2seq.inference.results import Translation, encode_lines, encode_targets
 from seq2seq.inference.translation import EncodedPair, read_sentences
 from seq2seq.inference.translator import Translator
 from seq2seq.registry import Registry
@@ -42,8 +42,9 @@ class Pairs(NamedTuple):
 
     def encode(self) -> list[EncodedPair]:
         """Return the tokens of each pair."""
-        lines = map(encode_lines, (self.sources, self.references), self.tokenizers)
-        return list(map(EncodedPair, *lines))
+        source, target = self.tokenizers
+        sources = encode_lines(self.sources, source)
+        return list(map(EncodedPair, sources, encode_targets(self.references, sources, target)))
 
 
 @dataclass(kw_only=True, slots=True)
@@ -203,7 +204,7 @@ class Gold(_Known):
         found = []
         for (source, target), gold in zip(pairs.encode(), pairs.gold, strict=True):
             sides = zip(pairs.tokenizers, (source, target), strict=True)
-            words = [tokenizer.words(line.text, line.ids) for tokenizer, line in sides]
+            words = [tokenizer.words(line.text, line.ids, line.spans) for tokenizer, line in sides]
             linked = [[(s, t) in gold.possible for s in words[0]] for t in words[1]]
             weights = torch.zeros(len(target.ids) + 1, len(source.ids) + 1)
             weights[:-1, :-1] = torch.tensor(linked).view(len(target.ids), len(source.ids))

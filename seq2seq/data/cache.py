@@ -48,7 +48,7 @@ _MARKER = "complete.json"
 """File that is written last, with the sizes of the other files."""
 _ABANDONED_AFTER = 24 * 3600.0
 """Seconds after which a hidden path counts as abandoned; writing one never takes so long."""
-_FORMAT = 7
+_FORMAT = 8
 _SKIPPED = {
     "empty_lines": "with an empty side (data.empty_lines=skip)",
     "invalid_utf8": "that are not UTF-8 (data.invalid_utf8=skip)",
@@ -212,7 +212,7 @@ def encode_corpus(corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig)
     """Return the token ids of a corpus from the cache, after encoding it if necessary.
 
     Args:
-        corpus: Pairs to encode.
+        corpus: Pairs to encode, with symbols for protected spans; see `model_corpus`.
         tokenizers: Tokenizers of both languages.
         config: Directory of the cache, maximum length and treatment of longer pairs.
 

@@ -21,6 +21,7 @@ from seq2seq.checks import (
     as_yaml,
 )
 from seq2seq.special_tokens import SPECIAL_TOKENS
+from seq2seq.text.rules import PATTERNS
 
 # OmegaConf has no type for "a list or a dictionary"; `read_file_sets` checks the value.
 if TYPE_CHECKING:
@@ -265,13 +266,15 @@ def _read(key: str, name: str, value: object) -> FileSet:
 
 
 class Normalization(Enum):
-    """Change of the characters of a text before it is split, by SentencePiece's rules."""
+    """Change of the characters of a text before it is split."""
 
     identity = "identity"
     """No change; decoding restores the text exactly."""
+    nfc = "nfc"
+    """Canonical composition, single spaces for all white space, none at the ends, and no invisible
+    characters without a meaning, such as soft hyphens."""
     nmt_nfkc = "nmt_nfkc"
-    """Unicode NFKC, with spaces for other white space; full-width letters become ordinary
-    letters."""
+    """`nfc`, then NFKC by SentencePiece's rules: full-width letters become ordinary letters."""
     nmt_nfkc_cf = "nmt_nfkc_cf"
     """`nmt_nfkc` with case folding, which makes the text lower case."""
 
@@ -287,9 +290,22 @@ class TokenizerConfig(Config, section="tokenizer", marks=(Mark.fixed,)):
     # Optional keys, which are off by default.
     user_symbols: list[str] = field(default_factory=list)
     """Texts that are always one token, such as "<2de>"."""
+    normalization: Normalization = Normalization.nfc
+    """Unicode normalization of source and target."""
+    protect: list[str] | None = None
+    """Spans that a translation copies: tags, emails, urls, placeholders, codes, numbers, emoji, and
+    regular expressions between slashes; null: with data=files, the kinds that the training text
+    copies."""
 
     def __post_init__(self) -> None:
         Config.__post_init__(self)
+        for pattern in self.protect or []:
+            _check_protected(pattern)
+        if self.normalization.name.startswith("nmt") and self.name not in ("bpe", "unigram"):
+            raise ValueError(
+                f"tokenizer.normalization={self.normalization.name} has rules of SentencePiece, "
+                f"which tokenizer={self.name} does not use; choose nfc or identity"
+            )
         for symbol in self.user_symbols:
             check_symbol(symbol, key="tokenizer.user_symbols")
         if len(set(self.user_symbols)) < len(self.user_symbols):
@@ -303,6 +319,28 @@ class TokenizerConfig(Config, section="tokenizer", marks=(Mark.fixed,)):
                 f"tokenizer.vocabulary_size={self.vocabulary_size} must be more than "
                 f"{num_fixed}, the number of special tokens{symbols}"
             )
+
+
+def _check_protected(name: str) -> None:
+    """Raise ValueError unless a name is a kind of spans or a pattern that can match a span."""
+    if name in PATTERNS:
+        return
+    if len(name) < 3 or not (name.startswith("/") and name.endswith("/")):
+        raise ValueError(
+            f"tokenizer.protect: unknown kind {name!r}; one of: {', '.join(PATTERNS)}; or a "
+            "regular expression between slashes, such as /ORD-[0-9]+/"
+        )
+    try:
+        pattern = re.compile(name[1:-1])
+    except re.error as error:
+        raise ValueError(
+            f"tokenizer.protect: {name} is not a regular expression: {error}"
+        ) from None
+    if pattern.groups or pattern.match(""):
+        raise ValueError(
+            f"tokenizer.protect: {name} must match at least one character, and have no groups but "
+            "(?:...)"
+        )
 
 
 def check_symbol(symbol: object, *, key: str) -> str:
@@ -335,8 +373,6 @@ class SentencePieceConfig(TokenizerConfig):
     The output layer then has no other tokens. A token has the same id in both languages.
     """
     # Optional keys, which are off by default.
-    normalization: Normalization = Normalization.identity
-    """Unicode normalization of source and target."""
     sampling_alpha: Annotated[Weight, Mark.named] = 0.0
     """Strength of segmentation sampling; above 0, each epoch segments the training text
     differently. BPE: probability of leaving out a merge. Unigram: exponent of the segmentations'

@@ -58,6 +58,16 @@ class Corpus:
         )
 
 
+def converted(corpus: Corpus, convert: Callable[[Pair], Pair]) -> Corpus:
+    """Return a corpus of converted pairs, with the same name and fingerprint."""
+    return Corpus(
+        name=corpus.name,
+        num_lines=corpus.num_lines,
+        fingerprint=corpus.fingerprint,
+        lines=lambda: (pair and convert(pair) for pair in corpus.lines()),
+    )
+
+
 def sha256(value: object) -> str:
     """Return the SHA-256, in hex, of lists and plain values."""
     return hashlib.sha256(json.dumps(value).encode("ascii")).hexdigest()

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from seq2seq.data.tokenizers.interface import Tokenizer
-from seq2seq.inference.results import EncodedLine, Translation, encode_lines
+from seq2seq.inference.results import EncodedLine, Translation, encode_targets
 from seq2seq.search.config import DecodingConfig
 from seq2seq.special_tokens import UNK
 
@@ -46,7 +46,7 @@ def encode_prefixes(
     Raises:
         PrefixError: A prefix is longer than its translation may be.
     """
-    encoded = encode_lines([prefix.strip() for prefix in prefixes], tokenizer)
+    encoded = encode_targets([prefix.strip() for prefix in prefixes], sources, tokenizer)
     for row, (prefix, source) in enumerate(zip(encoded, sources, strict=True)):
         longest = decoding.longest(len(source.ids) + 1)
         if source.ids and len(prefix.ids) > longest:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from seq2seq.search.config import Hypothesis
 from seq2seq.special_tokens import EOS, UNK
+from seq2seq.text.rules import TextRules, restore
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -55,6 +56,8 @@ class Translation(NamedTuple):
     """Label of each column of the attention weights, EOS last."""
     hypotheses: list[TranslatedHypothesis]
     """Hypotheses, best first; never empty."""
+    spans: tuple[str, ...] = ()
+    """Protected spans of the source, which symbols in the ids stand for."""
 
     def __repr__(self) -> str:
         return (
@@ -66,6 +69,11 @@ class Translation(NamedTuple):
     def num_unknown_tokens(self) -> int:
         """Return the number of source tokens that are outside the model's vocabulary."""
         return self.source_ids.count(UNK)
+
+    @property
+    def lost_spans(self) -> list[str]:
+        """Return the protected spans that the best hypothesis lacks."""
+        return [span for span in self.spans if span not in self.best.text]
 
     @property
     def best(self) -> TranslatedHypothesis:
@@ -100,6 +108,10 @@ class Translation(NamedTuple):
 class TextTokenizer(Protocol):
     """The tokenizer methods that translating needs; see `Tokenizer` in seq2seq.data."""
 
+    @property
+    def rules(self) -> TextRules:
+        """What happens to a text before and after the model."""
+
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Return the ids of each line, without BOS and EOS."""
 
@@ -125,14 +137,31 @@ class EncodedLine(NamedTuple):
 
     text: str
     ids: list[int]
+    spans: tuple[str, ...] = ()
+    """Protected spans of the source, which symbols in the ids stand for."""
 
 
 def encode_lines(lines: Sequence[str], tokenizer: TextTokenizer) -> list[EncodedLine]:
-    """Encode each line."""
-    id_rows = tokenizer.encode(lines)
+    """Encode source lines; all spans that the tokenizer's rules protect become symbols."""
+    prepared = [tokenizer.rules.prepare(line) for line in lines]
+    id_rows = tokenizer.encode([text for text, _ in prepared])
     return [
-        EncodedLine(line, ids if line.strip() else [])
-        for line, ids in zip(lines, id_rows, strict=True)
+        EncodedLine(line, ids if line.strip() else [], spans)
+        for line, ids, (_, spans) in zip(lines, id_rows, prepared, strict=True)
+    ]
+
+
+def encode_targets(
+    lines: Sequence[str], sources: Sequence[EncodedLine], tokenizer: TextTokenizer
+) -> list[EncodedLine]:
+    """Encode target lines; the spans of their sources become symbols."""
+    masked = [
+        tokenizer.rules.mask(line, source.spans)
+        for line, source in zip(lines, sources, strict=True)
+    ]
+    return [
+        EncodedLine(line, ids if line.strip() else [], source.spans)
+        for line, ids, source in zip(lines, tokenizer.encode(masked), sources, strict=True)
     ]
 
 
@@ -188,19 +217,25 @@ def make_translation(
     source_tokenizer, target_tokenizer = tokenizers
     if texts is None:
         # A model may write line feeds, but a translation is one line.
-        texts = [target_tokenizer.decode(found.ids).replace("\n", " ") for found in hypotheses]
+        decoded = (target_tokenizer.decode(found.ids) for found in hypotheses)
+        texts = [restore(text.replace("\n", " "), source.spans) for text in decoded]
+
+    def labels(ids: Sequence[int], tokenizer: TextTokenizer) -> list[str]:
+        return [restore(label, source.spans) for label in tokenizer.tokens(ids)]
+
     return Translation(
         source=source.text,
         source_ids=source.ids,
-        source_tokens=source_tokenizer.tokens([*source.ids, EOS]),
+        source_tokens=labels([*source.ids, EOS], source_tokenizer),
         hypotheses=distinct(
             TranslatedHypothesis(
                 text=text,
-                tokens=target_tokenizer.tokens([*found.ids, EOS] if found.finished else found.ids),
+                tokens=labels([*found.ids, EOS] if found.finished else found.ids, target_tokenizer),
                 **found._asdict(),
             )
             for text, found in zip(texts, hypotheses, strict=True)
         )[:n_best],
+        spans=source.spans,
     )
 
 

@@ -53,9 +53,9 @@ def attention_links(
     """
     source, target = tokenizers
     weights, words = hypothesis.attention_weights, hypothesis.words
-    source_words = source.words(translation.source, translation.source_ids)
+    source_words = source.words(translation.source, translation.source_ids, translation.spans)
     if words is None:
-        words = target.words(hypothesis.text, hypothesis.ids)
+        words = target.words(hypothesis.text, hypothesis.ids, translation.spans)
     labels = target.tokens(hypothesis.ids)
     for heads in chain([weights], (head.unsqueeze(0) for head in weights)):
         yield argmax_links(word_weights(heads, source_words, words, target_tokens=labels))

@@ -14,7 +14,7 @@ from torch import Tensor
 from seq2seq.checkpoints.checkpoint import load_checkpoints
 from seq2seq.checks import counted
 from seq2seq.data.batching import IdRows, pad
-from seq2seq.data.tokenizers.interface import TokenizerPair, required_tags
+from seq2seq.data.tokenizers.interface import TokenizerPair, required_tags, symbol_ids
 from seq2seq.files.links import Links
 from seq2seq.files.text import parallel
 from seq2seq.inference.ensemble import Ensemble, join_models
@@ -27,6 +27,7 @@ from seq2seq.inference.results import (
     Translation,
     check_sentences,
     encode_lines,
+    encode_targets,
     make_translation,
 )
 from seq2seq.inference.translation import (
@@ -99,6 +100,7 @@ class Translator:
             quantize(model)
         self._numerics = numerics
         self._model = model.to(numerics.device).eval()
+        self._symbol_ids = symbol_ids(tokenizers.target)
         # On CUDA all threads would wait for the same stream.
         self._map: _MapBatches = map_in_threads if numerics.device.type == "cpu" else map
         self._empty = Hypothesis([], 0.0, 0.0, True, torch.zeros(self.num_heads, 1, 1), [0.0])
@@ -252,6 +254,8 @@ class Translator:
                 decoding.candidates(),
                 prefixes=[pair.target.ids for pair in batch],
                 banned=banned_ids,
+                symbols=self._symbol_ids,
+                num_symbols=[len(pair.source.spans) for pair in batch],
             )
         if isinstance(decoding, MbrConfig):
             found = [rank_by_utility(each, decoding, self.tokenizers.target) for each in found]
@@ -285,7 +289,9 @@ class Translator:
         score_batch = partial(self.score_batch, way_out=f"lower batch_size={batch_size}")
         for window in cut_windows(pairs, batch_size):
             sources = encode_lines([source for source, _ in window], self.tokenizers.source)
-            targets = encode_lines([target for _, target in window], self.tokenizers.target)
+            targets = encode_targets(
+                [target for _, target in window], sources, self.tokenizers.target
+            )
             encoded = list(map(EncodedPair, sources, targets))
             for scored in self._map_batches(score_batch, encoded, batch_size, on_translation):
                 known.add(scored)
@@ -348,7 +354,8 @@ class Translator:
 
     def num_tokens(self, line: str) -> int:
         """Return the number of tokens of a source line."""
-        return len(self.tokenizers.source.encode([line])[0])
+        [encoded] = encode_lines([line], self.tokenizers.source)
+        return len(encoded.ids)
 
     def links(
         self, translation: Translation, hypothesis: TranslatedHypothesis | None = None

@@ -73,7 +73,7 @@ class UnknownWords:
         text = first + "".join(part + other for part, other in zip(parts, others, strict=True))
         # The tokenizer cannot assign tokens to words of the new text.
         starts = _word_starts(found.text, parts)
-        owners = self._target.words(found.text, found.ids)
+        owners = self._target.words(found.text, found.ids, translation.spans)
         return found._replace(text=text, words=[starts[owner] for owner in owners])
 
     def _attended_words(
@@ -81,7 +81,7 @@ class UnknownWords:
     ) -> list[str | None]:
         """Return the replacement of each token; None for known tokens or without attention."""
         ids, source_ids = found.ids, translation.source_ids
-        owners = self._source.words(translation.source, source_ids)
+        owners = self._source.words(translation.source, source_ids, translation.spans)
         by_word = word_weights(
             found.attention_weights, owners, range(len(ids)), target_tokens=self._target.tokens(ids)
         )

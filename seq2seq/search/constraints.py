@@ -1,7 +1,7 @@
 """Constraints on the next token of a hypothesis, for every search."""
 
 # B sentences, R rows (hypotheses), L tokens so far with BOS, P prefix, F sequences, n their length,
-# V vocabulary
+# K symbols, V vocabulary
 
 import logging
 from collections.abc import Sequence
@@ -61,6 +61,8 @@ def build_constraints(
     *,
     prefixes: Sequence[Sequence[int]],
     banned: Sequence[Sequence[int]],
+    symbols: Sequence[int] = (),
+    num_symbols: Sequence[int] = (),
 ) -> Constraints:
     """Return the constraints of a config and a call of `search`, one row for each sentence.
 
@@ -69,13 +71,15 @@ def build_constraints(
         source_mask: (B, S).
         prefixes: Token ids that the hypotheses of each sentence begin with; none: all free.
         banned: Token sequences that no hypothesis may contain.
+        symbols: As in `search`.
+        num_symbols: As in `search`.
 
     Raises:
         ValueError: A prefix or a banned sequence is invalid.
     """
     # EOS counts as a token, so a minimum length of 1 constrains nothing.
     has_minimum = config.min_length > 1 or config.min_length_ratio > 0
-    if not (has_minimum or any(prefixes) or banned or config.no_repeat_ngram):
+    if not (has_minimum or any(prefixes) or banned or config.no_repeat_ngram or symbols):
         return Constraints()
     lengths = source_mask.sum(dim=1).tolist()
     shortest = [config.shortest(length) for length in lengths]
@@ -85,12 +89,17 @@ def build_constraints(
     device = source_mask.device
     longest_prefix = max(map(len, prefixes), default=0)
     padded = [[*prefix, *[PAD] * (longest_prefix - len(prefix))] for prefix in prefixes]
+    symbol_ids = torch.tensor(symbols, dtype=torch.long, device=device)
+    numbers = torch.tensor(num_symbols or [0] * len(lengths), device=device).unsqueeze(1)
     return _ActiveConstraints(
         produced=torch.full((len(lengths), 1), BOS, device=device),
         prefixes=torch.tensor(padded or [[]] * len(lengths), dtype=torch.long, device=device),
         shortest=torch.tensor(shortest, device=device),
         banned=_by_length(banned, device),
         no_repeat_ngram=config.no_repeat_ngram,
+        symbols=symbol_ids,
+        missing=torch.arange(len(symbols), device=device) < numbers,
+        has_missing=any(num_symbols),
         ids=sorted({*chain(*prefixes, *banned)}),
     )
 
@@ -108,6 +117,9 @@ class _ActiveConstraints(Constraints):
     shortest: Tensor  # (R,)
     banned: tuple[Tensor, ...]  # (F, n) for each length n
     no_repeat_ngram: int
+    symbols: Tensor  # (K,) ids
+    missing: Tensor  # (R, K) bool, True = the row still lacks the symbol
+    has_missing: bool  # whether a source has symbols
     ids: Sequence[int]  # ids in prefixes and banned sequences, sorted
     stuck_counts: list[int] = field(default_factory=list)
     """Number of live rows without an allowed token in each step; all copies share the list."""
@@ -118,6 +130,7 @@ class _ActiveConstraints(Constraints):
         eos_values = log_probabilities[:, EOS].clone()
         required = self._required_tokens()  # (R, 1)
         required_values = log_probabilities.gather(1, required)
+        self._place_symbols(log_probabilities)
         self._block(log_probabilities)
         log_probabilities[:, EOS].masked_fill_(self.shortest > length, -torch.inf)
         # Rows without a required token write the -inf of PAD back to PAD.
@@ -135,10 +148,13 @@ class _ActiveConstraints(Constraints):
             produced=self.produced[rows],
             prefixes=self.prefixes[rows],
             shortest=self.shortest[rows],
+            missing=self.missing[rows],
         )
 
     def extend(self, tokens: Tensor) -> Constraints:
-        return replace(self, produced=torch.cat((self.produced, tokens.unsqueeze(1)), dim=1))
+        tokens = tokens.unsqueeze(1)
+        produced = torch.cat((self.produced, tokens), dim=1)
+        return replace(self, produced=produced, missing=self.missing & (tokens != self.symbols))
 
     def report(self) -> None:
         if num_stuck := sum(self.stuck_counts):
@@ -164,6 +180,13 @@ class _ActiveConstraints(Constraints):
             return self.prefixes[:, place : place + 1]
         return torch.full_like(self.produced[:, :1], PAD)
 
+    def _place_symbols(self, log_probabilities: Tensor) -> None:
+        if self.has_missing:
+            slots = symbol_slots(self.symbols, log_probabilities.shape[1])
+            log_probabilities.copy_(place_symbols(log_probabilities, self.missing, slots))
+        else:
+            log_probabilities[:, self.symbols] = -torch.inf
+
     def _block(self, log_probabilities: Tensor) -> None:
         """Block every token that would complete a banned sequence or repeat an n-gram."""
         size, length = self.no_repeat_ngram, self.produced.shape[1]
@@ -171,6 +194,34 @@ class _ActiveConstraints(Constraints):
             _block_last(log_probabilities, self.produced, sequences.unsqueeze(0))
         if 0 < size <= length:
             _block_last(log_probabilities, self.produced, self.produced.unfold(1, size, 1))
+
+
+def symbol_slots(symbols: Tensor, vocabulary_size: int) -> Tensor:
+    """Return the place of each token (V,) among the symbols (K,); K: the token is no symbol."""
+    slots = torch.full((vocabulary_size,), len(symbols), device=symbols.device)
+    slots[symbols] = torch.arange(len(symbols), device=symbols.device)
+    return slots
+
+
+def place_symbols(log_probabilities: Tensor, missing: Tensor, slots: Tensor) -> Tensor:
+    """Return log-probabilities that allow only missing symbols, and no end before them.
+
+    Where the model would end although symbols are missing, one of them must follow. So a beam
+    prefers hypotheses with the symbols where the model expects them, and none gets lost.
+
+    Args:
+        log_probabilities: (R, V).
+        missing: (R, K) bool, True = the row still lacks the symbol.
+        slots: The result of `symbol_slots`, (V,).
+    """
+    always = torch.ones_like(missing[:, :1])
+    allowed = torch.cat((missing, always), dim=1).index_select(1, slots)  # (R, V)
+    values = torch.where(allowed, log_probabilities, -torch.inf)
+    incomplete = missing.any(dim=1, keepdim=True)
+    ends = incomplete & (values.argmax(dim=1, keepdim=True) == EOS)
+    is_end = torch.arange(len(slots), device=slots.device) == EOS
+    blocked = (ends & (slots == missing.shape[1])) | (incomplete & is_end)
+    return torch.where(blocked, -torch.inf, values)
 
 
 def _block_last(log_probabilities: Tensor, produced: Tensor, sequences: Tensor) -> None:

@@ -64,6 +64,8 @@ def search(
     *,
     prefixes: Sequence[Sequence[int]] = (),
     banned: Sequence[Sequence[int]] = (),
+    symbols: Sequence[int] = (),
+    num_symbols: Sequence[int] = (),
 ) -> Hypotheses:
     """Translate a batch with the search that is registered for the type of `config`.
 
@@ -81,6 +83,10 @@ def search(
             with EOS is the whole hypothesis. Other constraints do not apply to prefixes.
         banned: Token sequences that no hypothesis may contain: `[UNK]` bans a token, `[BOS, 7, 8]`
             a beginning, `[8, EOS]` an ending.
+        symbols: Ids of the symbols for protected spans.
+        num_symbols: For each sentence, how many of these symbols its source contains, the first
+            ones. A hypothesis has each of them once and no other symbol, unless it reaches the
+            length limit.
 
     Returns:
         Hypotheses of each sentence, best first.
@@ -102,7 +108,14 @@ def search(
     assert not model.training, "dropout would change the translation from call to call"
     if source_ids.shape[0] == 0:
         return []
-    constraints = build_constraints(config, source_mask, prefixes=prefixes, banned=banned)
+    constraints = build_constraints(
+        config,
+        source_mask,
+        prefixes=prefixes,
+        banned=banned,
+        symbols=symbols,
+        num_symbols=num_symbols,
+    )
     found = _registry.find(config)(model, source_ids, source_mask, config, constraints)
     constraints.report()
     return found

@@ -97,8 +97,11 @@ def _linked_rows(
             raise ValueError(f"{_KEY}: pair {position + 1} has no links{_WAY_OUT}")
         if row == len(encoded) or encoded.indices[row] != position:
             continue  # the pair was left out because of its length
-        source_words = tokenizers.source.words(pair.source, encoded.source_rows[row].tolist())
-        target_words = tokenizers.target.words(pair.target, encoded.target_rows[row].tolist())
-        yield link_tokens(pair.links.possible, source_words, target_words)
+        (_, spans), _ = tokenizers.source.rules.prepare_pair(pair.source, pair.target)
+        sides = zip(tokenizers, (encoded.source_rows, encoded.target_rows), pair[:2], strict=True)
+        words = (
+            tokenizer.words(text, rows[row].tolist(), spans) for tokenizer, rows, text in sides
+        )
+        yield link_tokens(pair.links.possible, *words)
         row += 1
     assert row == len(encoded), "the corpus has changed since it was encoded"

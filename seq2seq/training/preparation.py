@@ -22,6 +22,7 @@ from seq2seq.data.tokenizers.interface import (
     TokenizerPair,
     check_tags,
     check_user_symbols,
+    model_corpus,
     tokenizers_state,
     with_tags,
 )
@@ -99,7 +100,9 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
     else:
         check_user_symbols(config.tokenizer, tokenizers)
     check_tags(config.data, tokenizers)
-    encoded = encode_corpus(corpora.train, tokenizers, config.data)
+    rules = tokenizers.source.rules
+    train_text = model_corpus(corpora.train, rules)
+    encoded = encode_corpus(train_text, tokenizers, config.data)
     links = None
     if config.training.guided_attention.weight > 0:
         links = read_token_links(config, corpora.train, encoded, tokenizers)
@@ -107,7 +110,8 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
     rule = ScoringRule(tokenize, folds_case if scoring.lowercase is None else scoring.lowercase)
 
     def to_score(corpus: Corpus) -> EvaluationSet:
-        ids = encode_corpus(corpus, tokenizers, replace(config.data, max_length=UNLIMITED))
+        text = model_corpus(corpus, rules, is_training=False)
+        ids = encode_corpus(text, tokenizers, replace(config.data, max_length=UNLIMITED))
         warn_of_shared(corpus.name, ids, encoded)
         pairs = list(corpus)
         links = [pair.links for pair in pairs if pair.links is not None]
@@ -122,7 +126,7 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
     train: TrainingCorpus = encoded
     if samples_segmentations(config.tokenizer):
         train = SampledCorpus(
-            encoded, corpora.train, tokenizers, config=config.tokenizer, seed=config.seed
+            encoded, train_text, tokenizers, config=config.tokenizer, seed=config.seed
         )
     scored = {"valid": corpora.valid}
     if corpora.test is not None:

@@ -136,8 +136,13 @@ class Evaluator:
         """Read the references of some rows, teacher-forced, and translate the sources."""
         data, encoded = self.data, self.data.encoded
         way_out = f"lower training.validation.batch_size={self.batch_size}"
+        rules = self.tokenizers.source.rules
+        spans = [rules.prepare(data.sources[row]).spans for row in rows]
         sources, references = (
-            [EncodedLine(texts[row], ids[row].tolist()) for row in rows]
+            [
+                EncodedLine(texts[row], ids[row].tolist(), own)
+                for row, own in zip(rows, spans, strict=True)
+            ]
             for texts, ids in (
                 (data.sources, encoded.source_rows),
                 (data.references, encoded.target_rows),

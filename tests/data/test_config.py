@@ -159,11 +159,12 @@ def test_a_vocabulary_of_special_tokens_alone_is_refused(name):
 
 
 @pytest.mark.parametrize("name", ["unigram", "bpe"])
-def test_a_default_configuration_changes_nothing_in_the_text(name):
+def test_a_default_configuration_composes_characters_and_protects_what_is_copied(name):
     config = config_of(name)
 
     assert isinstance(config, SentencePieceConfig)
-    assert config.normalization.name == "identity"
+    assert config.normalization.name == "nfc"
+    assert config.protect is None
     assert config.sampling_alpha == 0
 
 

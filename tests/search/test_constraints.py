@@ -153,3 +153,30 @@ def test_an_invalid_prefix_is_refused_with_its_row(model, prefixes, message):
 def test_an_empty_banned_sequence_is_refused(model):
     with pytest.raises(ValueError, match="a banned sequence is empty"):
         search(model, *tools.pad(SOURCES), tools.decoding("greedy"), banned=[[4], []])
+
+
+def test_every_symbol_of_a_source_is_placed_once_and_no_other(decoding, model):
+    numbers = [0, 2, 1, 2]
+
+    found = search(
+        model,
+        *tools.pad(SOURCES),
+        decoding(max_length_offset=30),
+        symbols=[5, 4],
+        num_symbols=numbers,
+    )
+
+    for number, [hypothesis] in zip(numbers, found, strict=True):
+        assert hypothesis.finished
+        assert (
+            sorted(each for each in hypothesis.ids if each in (4, 5)) == [[], [5], [4, 5]][number]
+        )
+
+
+def test_a_symbol_follows_where_the_model_would_end_without_it(decoding):
+    #                           PAD  BOS            EOS       symbols
+    ends = tools.TableModel([[-9.0, -9.0, -9.0, 5.0, 4.0, -3.0, -2.0]] * 20)
+
+    found = search(ends, *tools.pad(SOURCES[:1]), decoding(), symbols=[5, 6], num_symbols=[2])
+
+    assert sorted(outputs(found)[0][:2]) == [5, 6]

@@ -2,7 +2,8 @@
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import singledispatch
 from itertools import chain
@@ -10,9 +11,10 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor
 
-from seq2seq.data.config import DataConfig, FilesConfig, TokenizerConfig
-from seq2seq.data.corpus import Corpus, Pair
+from seq2seq.data.config import DataConfig, FilesConfig, Normalization, TokenizerConfig
+from seq2seq.data.corpus import Corpus, Pair, converted
 from seq2seq.special_tokens import UNK
+from seq2seq.text.rules import IDENTITY, KEPT, PATTERNS, SYMBOLS, TextRules
 
 logger = logging.getLogger(__name__)
 
@@ -20,10 +22,12 @@ UNKNOWN_SURFACE = "\u2047"
 """Text of an unknown token."""
 SPACE_LABEL = "\u2581"
 """Label of a space."""
-SYMBOLS = "symbols"
-"""Key of the symbols in the state of a tokenizer."""
+USER_SYMBOLS = "symbols"
+"""Key of the user's symbols in the state of a tokenizer."""
+_NORMALIZES, _PATTERNS = "normalizes", "patterns"
+"""Keys of the rules for the text in the state of a tokenizer."""
 
-TokenizerState = dict[str, str | bool | list[str] | Tensor]
+TokenizerState = dict[str, str | bool | list[str] | dict[str, str] | Tensor]
 
 
 class Tokenizer(Protocol):
@@ -33,6 +37,10 @@ class Tokenizer(Protocol):
     """
 
     @property
+    def rules(self) -> TextRules:
+        """What happens to a text before and after the model."""
+
+    @property
     def folds_case(self) -> bool:
         """Whether text becomes lower case, so that translations have no capitals."""
 
@@ -40,7 +48,10 @@ class Tokenizer(Protocol):
         """Return the size of the vocabulary."""
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Return the ids of each line, without BOS and EOS."""
+        """Return the ids of each line, without BOS and EOS.
+
+        The rules normalize the lines, but only `rules.prepare` and `rules.mask` protect spans.
+        """
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return detokenized text, without PAD, BOS and EOS."""
@@ -48,12 +59,13 @@ class Tokenizer(Protocol):
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """Return a readable label for each id."""
 
-    def words(self, text: str, ids: Sequence[int]) -> list[int]:
+    def words(self, text: str, ids: Sequence[int], spans: Sequence[str] = ()) -> list[int]:
         """Return the index in `text.split()` of the word that each id belongs to.
 
         Args:
-            text: Text that was encoded to `ids`, or that they decode to.
+            text: Text of the user whose encoding is `ids`, or that they decode to.
             ids: Token ids without BOS and EOS.
+            spans: The spans of the text that are symbols in `ids`.
         """
 
     def state(self) -> TokenizerState:
@@ -120,11 +132,14 @@ RESTORERS: dict[str, Callable[[TokenizerState], Tokenizer]] = {}
 
 
 @singledispatch
-def train_plain(config: TokenizerConfig, corpus: Corpus) -> TokenizerPair:
-    """Train tokenizers without symbols.
+def train_plain(
+    config: TokenizerConfig, corpus: Corpus, span_symbols: Sequence[str]
+) -> TokenizerPair:
+    """Train tokenizers without user symbols, on text to which the rules were applied.
 
-    The type of the configuration selects the function. A new kind of tokenizer registers its
-    function with `@train_plain.register`, and adds an entry to `RESTORERS`.
+    Each of `span_symbols` must become a token of its own, however rare it is. The type of the
+    configuration selects the function. A new kind of tokenizer registers its function with
+    `@train_plain.register`, and adds an entry to `RESTORERS`.
     """
     raise TypeError(f"no tokenizer is registered for {type(config).__name__}")
 
@@ -144,6 +159,8 @@ class SymbolTokenizer:
         >>> tokenizer.decode([6, 4, 5])
         '<2de> ab'
     """
+
+    rules = IDENTITY
 
     def __init__(self, inner: Tokenizer, symbols: Sequence[str]) -> None:
         """Add symbols to a tokenizer; they are distinct and contain no white space."""
@@ -185,7 +202,7 @@ class SymbolTokenizer:
             for i, label in zip(ids, labels, strict=True)
         ]
 
-    def words(self, text: str, ids: Sequence[int]) -> list[int]:
+    def words(self, text: str, ids: Sequence[int], spans: Sequence[str] = ()) -> list[int]:
         groups, symbols = self._split(ids)
         matches = list(self.pattern.finditer(text))
         if [self._ids[match[1]] for match in matches] != symbols:
@@ -204,7 +221,7 @@ class SymbolTokenizer:
         return [min(index, last) for index in indices]
 
     def state(self) -> TokenizerState:
-        return {**self.inner.state(), SYMBOLS: list(self.symbols)}
+        return {**self.inner.state(), USER_SYMBOLS: list(self.symbols)}
 
     def _encode(
         self, lines: Sequence[str], encode: Callable[[Sequence[str]], list[list[int]]]
@@ -237,6 +254,72 @@ class SymbolTokenizer:
         return groups, symbols
 
 
+class RuledTokenizer:
+    """A tokenizer whose texts follow rules: it reads normalized text, with symbols for spans.
+
+    Example:
+        >>> from seq2seq.data.tokenizers.words import CharacterTokenizer
+        >>> tokenizer = RuledTokenizer(CharacterTokenizer(" ab"), TextRules(normalizes=True))
+        >>> tokenizer.encode(["a\\u00a0 b "])
+        [[5, 4, 6]]
+    """
+
+    def __init__(self, inner: Tokenizer, rules: TextRules) -> None:
+        """Put rules before a tokenizer, whose vocabulary has the symbols if spans are protected."""
+        self.inner = inner
+        self.rules = rules
+
+    @property
+    def folds_case(self) -> bool:
+        return self.inner.folds_case
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        return self.inner.encode(list(map(self.rules.normalize, lines)))
+
+    def sample(
+        self, lines: Sequence[str], *, seed: int, alpha: float, nbest: int
+    ) -> list[list[int]]:
+        inner = self.inner
+        assert isinstance(inner, SamplingTokenizer)
+        lines = list(map(self.rules.normalize, lines))
+        return inner.sample(lines, seed=seed, alpha=alpha, nbest=nbest)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return self.inner.decode(ids)
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        return self.inner.tokens(ids)
+
+    def words(self, text: str, ids: Sequence[int], spans: Sequence[str] = ()) -> list[int]:
+        owners = self.rules.owners(text, spans, text.split()) or [0]
+        last = len(owners) - 1
+        words = self.inner.words(self.rules.mask(text, spans), ids)
+        return [owners[min(word, last)] for word in words]
+
+    def state(self) -> TokenizerState:
+        rules: TokenizerState = {
+            _NORMALIZES: self.rules.normalizes,
+            _PATTERNS: dict(self.rules.patterns),
+        }
+        return {**self.inner.state(), **rules}
+
+
+def plain_tokenizer(tokenizer: Tokenizer) -> Tokenizer:
+    """Return the tokenizer behind the rules for its text."""
+    return tokenizer.inner if isinstance(tokenizer, RuledTokenizer) else tokenizer
+
+
+def symbol_ids(tokenizer: Tokenizer) -> list[int]:
+    """Return the ids of the symbols for protected spans; none if nothing is protected."""
+    if not tokenizer.rules.patterns:
+        return []
+    labels = tokenizer.tokens(range(len(tokenizer)))
+    return [labels.index(symbol) for symbol in SYMBOLS]
+
+
 def leading_symbols(tokenizer: Tokenizer, text: str) -> str:
     """Return the symbols at the start of a text, each with the space after it.
 
@@ -246,6 +329,7 @@ def leading_symbols(tokenizer: Tokenizer, text: str) -> str:
         >>> leading_symbols(tokenizer, "<2de> abba")
         '<2de> '
     """
+    tokenizer = plain_tokenizer(tokenizer)
     if not isinstance(tokenizer, SymbolTokenizer):
         return ""
     start = end = len(text) - len(text.lstrip())
@@ -270,17 +354,96 @@ def train_tokenizers(config: TokenizerConfig, corpus: Corpus | Sequence[Pair]) -
     """
     if isinstance(corpus, Sequence):
         corpus = Corpus.of(corpus)
+    rules = choose_rules(config, corpus)
+    corpus = model_corpus(corpus, rules)
     symbols = config.user_symbols
-    if not symbols:
-        return train_plain(config, corpus)
-    smaller = replace(
-        config, user_symbols=[], vocabulary_size=config.vocabulary_size - len(symbols)
+    if symbols:
+        config = replace(
+            config, user_symbols=[], vocabulary_size=config.vocabulary_size - len(symbols)
+        )
+        corpus = without_symbols(corpus, symbols)
+    tokenizers = train_plain(config, corpus, SYMBOLS if rules.patterns else ())
+    if symbols:
+        tokenizers = _both(tokenizers, lambda inner: SymbolTokenizer(inner, symbols))
+    if rules == IDENTITY:
+        return tokenizers
+    return _both(tokenizers, lambda inner: RuledTokenizer(inner, rules))
+
+
+def _both(tokenizers: TokenizerPair, wrap: Callable[[Tokenizer], Tokenizer]) -> TokenizerPair:
+    """Wrap both tokenizers, once if they are the same object."""
+    source, target = tokenizers
+    wrapped = wrap(source)
+    return TokenizerPair(wrapped, wrapped if target is source else wrap(target))
+
+
+_FEWEST_SPANS = 50
+"""Number of spans on both sides of the training text below which none is protected."""
+_ENOUGH_SPANS, _SMALLEST_SHARE = 20, 0.4
+"""A kind of which the training text has enough spans must copy this share to be protected."""
+
+
+def choose_rules(config: TokenizerConfig, corpus: Corpus) -> TextRules:
+    """Return the rules of a configuration; `protect=null` means the kinds that a corpus copies."""
+    normalizes = config.normalization is not Normalization.identity
+    names = list(PATTERNS) if config.protect is None else config.protect
+    own = (name.strip("/") for name in names if name not in PATTERNS)
+    patterns = {f"own{number}": pattern for number, pattern in enumerate(own, start=1)}
+    patterns |= {name: PATTERNS[name] for name in PATTERNS if name in names}
+    if not patterns:
+        return TextRules(normalizes)
+    kept = "|".join(map(re.escape, config.user_symbols))
+    patterns = ({KEPT: kept} if kept else {}) | patterns
+    if config.protect is not None:
+        return TextRules(normalizes, patterns)
+    rules = TextRules(normalizes, patterns)
+    found, copied = Counter[str](), Counter[str]()
+    for pair in corpus:
+        source, target = map(rules.normalize, (pair.source, pair.target))
+        available = Counter(match[0] for match in rules.matches(target))
+        for match in rules.matches(source):
+            kind = str(match.lastgroup)
+            found[kind] += 1
+            copied[kind] += available[match[0]] > 0
+            available[match[0]] -= 1
+    if copied.total() < _FEWEST_SPANS:
+        return TextRules(normalizes)
+    rare = {kind for kind in PATTERNS if found[kind] < _ENOUGH_SPANS}
+    chosen = rare | {kind for kind in found if copied[kind] >= _SMALLEST_SHARE * found[kind]}
+    logger.info(
+        "%s: protected spans, and how many of the source are also in the target: %s",
+        corpus.name,
+        ", ".join(
+            f"{kind} {copied[kind]} of {found[kind]}{'' if kind in chosen else ' (not protected)'}"
+            for kind in PATTERNS
+        ),
     )
-    tokenizers = train_plain(smaller, without_symbols(corpus, symbols))
-    source = SymbolTokenizer(tokenizers.source, symbols)
-    if tokenizers.target is tokenizers.source:
-        return TokenizerPair(source, source)
-    return TokenizerPair(source, SymbolTokenizer(tokenizers.target, symbols))
+    return TextRules(
+        normalizes, {kind: patterns[kind] for kind in patterns if kind in chosen | {KEPT}}
+    )
+
+
+def model_corpus(corpus: Corpus, rules: TextRules, *, is_training: bool = True) -> Corpus:
+    """Return a corpus as the model reads it.
+
+    Args:
+        corpus: Text of the user.
+        rules: Rules of the tokenizers.
+        is_training: In training, only spans on both sides get symbols. To score a model, all spans
+            of the source do, as in translating.
+    """
+    if rules == IDENTITY:
+        return corpus
+
+    def convert(pair: Pair) -> Pair:
+        if is_training:
+            source, target = rules.prepare_pair(pair.source, pair.target)
+        else:
+            source = rules.prepare(pair.source)
+            target = rules.mask(pair.target, source.spans)
+        return pair._replace(source=source.text, target=target)
+
+    return converted(corpus, convert)
 
 
 def share_ids(tokenizers: TokenizerPair) -> bool:
@@ -313,8 +476,13 @@ def _restore(state: TokenizerState) -> Tokenizer:
         known = ", ".join(sorted(RESTORERS))
         raise ValueError(f"unknown tokenizer kind {kind!r}; one of: {known}")
     tokenizer = RESTORERS[kind](state)
-    symbols = state.get(SYMBOLS)
-    return SymbolTokenizer(tokenizer, symbols) if isinstance(symbols, list) else tokenizer
+    symbols = state.get(USER_SYMBOLS)
+    if isinstance(symbols, list):
+        tokenizer = SymbolTokenizer(tokenizer, symbols)
+    patterns = state.get(_PATTERNS)
+    if not isinstance(patterns, dict):
+        return tokenizer  # written before there were rules
+    return RuledTokenizer(tokenizer, TextRules(bool(state[_NORMALIZES]), patterns))
 
 
 def without_symbols(corpus: Corpus, symbols: Sequence[str]) -> Corpus:
@@ -324,19 +492,18 @@ def without_symbols(corpus: Corpus, symbols: Sequence[str]) -> Corpus:
     def strip(text: str) -> str:
         return " ".join(filter(None, pattern.split(text)[::2]))
 
-    def lines() -> Iterator[Pair | None]:
-        for pair in corpus.lines():
-            yield pair and pair._replace(source=strip(pair.source), target=strip(pair.target))
-
-    return Corpus(
-        name=corpus.name, num_lines=corpus.num_lines, fingerprint=corpus.fingerprint, lines=lines
+    return converted(
+        corpus, lambda pair: pair._replace(source=strip(pair.source), target=strip(pair.target))
     )
 
 
 def with_tags(config: TokenizerConfig, data: DataConfig) -> TokenizerConfig:
-    """Return the configuration of the tokenizers with the tags of the training corpora."""
+    """Return the configuration of the tokenizers with the tags of the training corpora.
+
+    Only the spans of the user's own text are protected by default.
+    """
     if not isinstance(data, FilesConfig):
-        return config
+        return replace(config, protect=config.protect or [])
     tags = [each.tag for each in data.train_sets() if each.tag is not None]
     new = [tag for tag in dict.fromkeys(tags) if tag not in config.user_symbols]
     return replace(config, user_symbols=[*config.user_symbols, *new]) if new else config

@@ -5,6 +5,7 @@ import random
 import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from io import BytesIO
 from itertools import islice, pairwise
 
@@ -13,7 +14,7 @@ import torch
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer, set_random_generator_seed
 from torch import Tensor
 
-from seq2seq.data.config import SentencePieceConfig
+from seq2seq.data.config import Normalization, SentencePieceConfig
 from seq2seq.data.corpus import Corpus
 from seq2seq.data.tokenizers.interface import (
     RESTORERS,
@@ -26,6 +27,7 @@ from seq2seq.data.tokenizers.interface import (
 )
 from seq2seq.runtime.numerics import derive_seed
 from seq2seq.special_tokens import BOS, EOS, PAD, SPECIAL_TOKENS, UNK
+from seq2seq.text.rules import IDENTITY
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +39,7 @@ _SAMPLE_SEED = 1
 _LONGEST_LINE = 1 << 30  # maximum number of bytes that SentencePiece accepts
 _ERRORS_ONLY = 2
 _SAMPLING = threading.Lock()
+_RULES = {each: each.value for each in (Normalization.nmt_nfkc, Normalization.nmt_nfkc_cf)}
 _FULL_WIDTH = "\uff21"
 
 
@@ -46,6 +49,8 @@ class SentencePieceTokenizer:
     Models are trained without normalization unless the configuration asks for it, so decoding
     restores a text of known characters exactly, except U+2581, which becomes a space.
     """
+
+    rules = IDENTITY
 
     def __init__(self, model: bytes) -> None:
         """Load a model from the bytes that SentencePiece's trainer wrote."""
@@ -86,7 +91,7 @@ class SentencePieceTokenizer:
         tokens: list[str] = self._processor.id_to_piece([int(i) for i in ids])
         return tokens
 
-    def words(self, text: str, ids: Sequence[int]) -> list[int]:
+    def words(self, text: str, ids: Sequence[int], spans: Sequence[str] = ()) -> list[int]:
         surfaces = [
             None if i == UNK else token.replace(SPACE_LABEL, " ")
             for i, token in zip(ids, self.tokens(ids), strict=True)
@@ -117,17 +122,20 @@ RESTORERS[KIND] = _restore
 
 
 @train_plain.register
-def _train(config: SentencePieceConfig, corpus: Corpus) -> TokenizerPair:
+def _train(
+    config: SentencePieceConfig, corpus: Corpus, span_symbols: Sequence[str]
+) -> TokenizerPair:
+    train = partial(_train_side, config, span_symbols=span_symbols)
     if config.joint:
         lines = (line for pair in corpus for line in (pair.source, pair.target))
-        tokenizer = _train_side(config, lines, label=f"{corpus.name} (both sides)")
+        tokenizer = train(lines, label=f"{corpus.name} (both sides)")
         if config.restrict_target:
             targets = (pair.target for pair in corpus)
             return _restrict_target(tokenizer, targets, is_bpe=config.name == "bpe")
         return TokenizerPair(tokenizer, tokenizer)
     return TokenizerPair(
-        _train_side(config, (pair.source for pair in corpus), label=f"{corpus.name} (source)"),
-        _train_side(config, (pair.target for pair in corpus), label=f"{corpus.name} (target)"),
+        train((pair.source for pair in corpus), label=f"{corpus.name} (source)"),
+        train((pair.target for pair in corpus), label=f"{corpus.name} (target)"),
     )
 
 
@@ -179,7 +187,7 @@ def _parts(label: str, ids: Mapping[str, int], *, is_bpe: bool) -> set[str]:
 
 
 def _train_side(
-    config: SentencePieceConfig, lines: Iterable[str], *, label: str
+    config: SentencePieceConfig, lines: Iterable[str], *, label: str, span_symbols: Sequence[str]
 ) -> SentencePieceTokenizer:
     sample = _sample(lines, limit=config.max_training_lines, label=label)
     model = BytesIO()
@@ -191,7 +199,8 @@ def _train_side(
             vocab_size=config.vocabulary_size,
             hard_vocab_limit=False,
             character_coverage=config.character_coverage,
-            normalization_rule_name=config.normalization.value,
+            normalization_rule_name=_RULES.get(config.normalization, "identity"),
+            user_defined_symbols=list(span_symbols),
             # Decoding restores the text with all its spaces.
             remove_extra_whitespaces=False,
             max_sentence_length=_LONGEST_LINE,

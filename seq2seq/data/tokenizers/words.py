@@ -29,6 +29,7 @@ from seq2seq.data.tokenizers.interface import (
 )
 from seq2seq.files.text import open_lines
 from seq2seq.special_tokens import SPECIAL_TOKENS, UNK
+from seq2seq.text.rules import IDENTITY
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +50,8 @@ _SPACING = (
 
 class _ListTokenizer:
     """Tokenizer that splits text into units of a list; other units are unknown."""
+
+    rules = IDENTITY
 
     def __init__(self, units: Sequence[str], *, split: Split, join: Join) -> None:
         self._units = list(units)
@@ -76,7 +79,7 @@ class _ListTokenizer:
         labels = [*SPECIAL_TOKENS, *self._units]
         return [labels[i].replace(" ", SPACE_LABEL) for i in ids]
 
-    def words(self, text: str, ids: Sequence[int]) -> list[int]:
+    def words(self, text: str, ids: Sequence[int], spans: Sequence[str] = ()) -> list[int]:
         surfaces = self._split(text)
         if [self._ids.get(surface, UNK) for surface in surfaces] != list(ids):
             surfaces = [self._surfaces[i] for i in ids]
@@ -163,13 +166,17 @@ RESTORERS[_WORDS] = _restore_words
 
 
 @train_plain.register
-def _train_characters(config: CharactersConfig, corpus: Corpus) -> TokenizerPair:
-    source, target = (_choose(config, counts, name) for name, counts in _count(corpus, list, list))
+def _train_characters(
+    config: CharactersConfig, corpus: Corpus, span_symbols: Sequence[str]
+) -> TokenizerPair:
+    source, target = (
+        _choose(config, counts, name, span_symbols) for name, counts in _count(corpus, list, list)
+    )
     return TokenizerPair(CharacterTokenizer(source), CharacterTokenizer(target))
 
 
 @train_plain.register
-def _train_words(config: WordsConfig, corpus: Corpus) -> TokenizerPair:
+def _train_words(config: WordsConfig, corpus: Corpus, span_symbols: Sequence[str]) -> TokenizerPair:
     build_source, build_target = (
         partial(
             WordTokenizer,
@@ -183,7 +190,9 @@ def _train_words(config: WordsConfig, corpus: Corpus) -> TokenizerPair:
         )
     )
     splits = (build([])._split for build in (build_source, build_target))
-    source, target = (_choose(config, counts, name) for name, counts in _count(corpus, *splits))
+    source, target = (
+        _choose(config, counts, name, span_symbols) for name, counts in _count(corpus, *splits)
+    )
     return TokenizerPair(build_source(source), build_target(target))
 
 
@@ -212,14 +221,20 @@ def _count(
     return [(f"{corpus.name} (source)", source), (f"{corpus.name} (target)", target)]
 
 
-def _choose(config: CharactersConfig | WordsConfig, counts: Counter[str], label: str) -> list[str]:
-    """Return the most frequent units, in order, as many as the vocabulary may hold."""
+def _choose(
+    config: CharactersConfig | WordsConfig,
+    counts: Counter[str],
+    label: str,
+    span_symbols: Sequence[str],
+) -> list[str]:
+    """Return the symbols and the most frequent units, as many as the vocabulary may hold."""
     if not counts:
         raise ValueError(f"{label}: no text to train a tokenizer on; give a corpus with pairs")
     limit = config.vocabulary_size - len(SPECIAL_TOKENS)
     frequent = [unit for unit in counts if counts[unit] >= config.min_frequency]
-    order = sorted(set(frequent).difference(SPECIAL_TOKENS), key=lambda each: (-counts[each], each))
-    chosen = order[:limit]
+    rest = set(frequent).difference(SPECIAL_TOKENS, span_symbols)
+    order = sorted(rest, key=lambda each: (-counts[each], each))
+    chosen = [*span_symbols, *order][:limit]
     logger.info(
         "%s: in the vocabulary: %d of %d different %s; unknown in the text: %d of %d",
         label,

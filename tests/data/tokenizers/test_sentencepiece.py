@@ -11,6 +11,7 @@ from tiny_data import TinyCorpus, list_corpus, unigram_config
 
 from seq2seq.data.config import Normalization, SentencePieceConfig
 from seq2seq.data.tokenizers.interface import (
+    plain_tokenizer,
     share_ids,
     tokenizers_from_state,
     tokenizers_state,
@@ -34,7 +35,7 @@ def small_corpus() -> TinyCorpus:
 
 
 def train(config: SentencePieceConfig) -> SentencePieceTokenizer:
-    tokenizer = train_tokenizers(config, small_corpus()).source
+    tokenizer = plain_tokenizer(train_tokenizers(config, small_corpus()).source)
     assert isinstance(tokenizer, SentencePieceTokenizer)
     return tokenizer
 

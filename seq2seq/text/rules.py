@@ -1,0 +1,191 @@
+"""Rules for the text that a model reads and writes: normalization and protected spans.
+
+A span, such as a URL or a number, is protected by a symbol that the model copies: the model reads
+and writes the symbol, and the translation gets the original back. The browser page follows these
+rules in web/rules.js; both are tested with the same cases.
+"""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+MAX_SPANS = 10
+"""Number of symbols, and so of the spans of a sentence that can be protected."""
+SYMBOLS = tuple(map(chr, range(0x10FF00, 0x10FF00 + MAX_SPANS)))
+"""Symbols for the spans of a sentence, in order: characters for private use."""
+KEPT = "kept"
+"""Name of the pattern whose matches stay in the text, such as tags of the target language."""
+
+# Byte order mark, soft hyphen, zero-width space, word joiner, direction marks and control
+# characters. The joiners U+200C and U+200D stay, because Persian and Indic scripts need them.
+_INVISIBLE = dict.fromkeys(
+    [
+        *(code for code in range(0xA0) if unicodedata.category(chr(code)) == "Cc"),
+        *(0xAD, 0x180E, 0x200B, 0x200E, 0x200F, *range(0x202A, 0x202F)),
+        *(0x2060, *range(0x2066, 0x206A), 0xFEFF),
+    ]
+)
+
+
+def normalize(text: str) -> str:
+    """Return a text in canonical composition (NFC), with single spaces and visible characters.
+
+    Every white space becomes a space. Runs of spaces become one, and spaces at the ends are
+    removed, and so are invisible characters without a meaning.
+
+    Example:
+        >>> normalize(" Ma\u0308d\u00adchen\u00a0 und\tHund ")
+        'M\u00e4dchen und Hund'
+    """
+    spaced = " ".join(text.split())
+    if spaced.isascii() and spaced.isprintable():
+        return spaced
+    # An invisible character may have separated two spaces.
+    visible = " ".join(spaced.translate(_INVISIBLE).split())
+    return unicodedata.normalize("NFC", visible)
+
+
+# The syntax is Python's. The page translates \w, \d and \s, which stand within brackets.
+_WORD_START, _WORD_END = r"(?<![\w])", r"(?![\w])"
+_CODE = r"[A-Z\d]+[a-z]?"
+_EMOJI = "\u2600-\u27bf\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff"
+_EMOJI_PARTS = "\ufe0f\u200d\u20e3\U0001f3fb-\U0001f3ff"
+PATTERNS: Mapping[str, str] = {
+    "tags": r"</?[A-Za-z][^<>]*>",
+    "emails": r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
+    # A full stop or a bracket after an address belongs to the sentence.
+    "urls": r"""(?:(?:https?|ftp)://|www\.)[^\s<>"]*[^\s<>".,;:!?'()\]}]/?""",
+    # printf, str.format, shell and entities of HTML.
+    "placeholders": (
+        r"%\([\w]+\)[#0+-]*[\d]*(?:\.[\d]+)?[a-zA-Z]"
+        r"|(?<![\d%])%(?:[\d]+\$)?[#0+-]*[\d]*(?:\.[\d]+)?[sdifuxXeEgGcr@](?![A-Za-z]{2})"
+        r"|\$?\{\{?[\w.:!\[\] -]*\}?\}"
+        r"|&(?:[A-Za-z]+|#[\d]+|#x[\dA-Fa-f]+);"
+    ),
+    # KR-7008/c, A4, 3M and MP3, but neither 3D-Drucker nor 1990s.
+    "codes": (
+        rf"{_WORD_START}(?=[\w/.-]*[\d])(?=[\w/.-]*[A-Z]){_CODE}(?:[-/._](?:{_CODE}|[a-z]))*"
+        r"(?![\w]|-[\w])"
+    ),
+    # +49 30 1234, 5, -73,24, 12:30, 1.5.2024 and 10 000.
+    "numbers": (
+        rf"\+[\d]+(?:[ /-]?[\d]+)+{_WORD_END}"
+        rf"|{_WORD_START}-?[\d]+(?:[.,:/'\u2019-][\d]+| [\d]{{3}}(?![\d]))*{_WORD_END}"
+    ),
+    "emoji": f"(?:[{_EMOJI}][{_EMOJI_PARTS}]*)+",
+}
+"""Patterns of the kinds of spans that can be protected; at one place, the earlier kind counts."""
+
+
+class ModelText(NamedTuple):
+    """A text as the model reads it, and the originals of its protected spans."""
+
+    text: str
+    spans: tuple[str, ...] = ()
+    """The text that each of the first `SYMBOLS` stands for."""
+
+
+@dataclass(frozen=True)
+class TextRules:
+    """What happens to a text before a tokenizer encodes it, and after one has decoded it.
+
+    Example:
+        >>> rules = TextRules(normalizes=True, patterns={"numbers": PATTERNS["numbers"]})
+        >>> source = rules.prepare("Um 12:30\u00a0 im Raum 7.")
+        >>> source.spans
+        ('12:30', '7')
+        >>> source.text == f"Um {SYMBOLS[0]} im Raum {SYMBOLS[1]}."
+        True
+        >>> rules.mask("In room 7 at half past 12", source.spans) == (
+        ...     f"In room {SYMBOLS[1]} at half past 12"
+        ... )
+        True
+        >>> restore(f"In room {SYMBOLS[1]} at {SYMBOLS[0]}.", source.spans)
+        'In room 7 at 12:30.'
+    """
+
+    normalizes: bool = False
+    """Whether `normalize` is applied first."""
+    patterns: Mapping[str, str] = field(default_factory=dict)
+    """Regular expressions of the spans to protect, by name; the first match counts."""
+
+    def __post_init__(self) -> None:
+        named = (f"(?P<{name}>{pattern})" for name, pattern in self.patterns.items())
+        object.__setattr__(self, "_pattern", re.compile("|".join(named)))
+
+    def normalize(self, text: str) -> str:
+        """Return the text that spans are looked for in."""
+        return normalize(text) if self.normalizes else text
+
+    def prepare(self, text: str) -> ModelText:
+        """Return a source as the model reads it; spans beyond `MAX_SPANS` stay in the text."""
+        text = self.normalize(text)
+        spans = tuple(match[0] for match in self.matches(text))[:MAX_SPANS]
+        return ModelText(self._replace(text, spans), spans) if spans else ModelText(text)
+
+    def mask(self, text: str, spans: Sequence[str]) -> str:
+        """Return a text as the model reads it, with symbols only for these spans of its source."""
+        return self._replace(self.normalize(text), spans)
+
+    def prepare_pair(self, source: str, target: str) -> tuple[ModelText, str]:
+        """Return a training pair as the model reads it: only spans on both sides get symbols."""
+        source, target = self.normalize(source), self.normalize(target)
+        if not self.patterns:
+            return ModelText(source), target
+        available = Counter(match[0] for match in self.matches(target))
+        spans: list[str] = []
+        for match in self.matches(source):
+            if available[match[0]] and len(spans) < MAX_SPANS:
+                available[match[0]] -= 1
+                spans.append(match[0])
+        masked = self._replace(source, spans), self._replace(target, spans)
+        return ModelText(masked[0], tuple(spans)), masked[1]
+
+    def matches(self, text: str) -> list[re.Match[str]]:
+        """Return the spans of a normalized text that can be protected."""
+        if not self.patterns:
+            return []
+        pattern: re.Pattern[str] = self._pattern  # type: ignore[attr-defined]
+        return [match for match in pattern.finditer(text) if match.lastgroup != KEPT]
+
+    def _replace(self, text: str, spans: Sequence[str]) -> str:
+        """Replace each span by its symbol where the text has it first."""
+        remaining = list(zip(spans, SYMBOLS, strict=False))
+        parts: list[str] = []
+        end = 0
+        for match in self.matches(text) if spans else ():
+            for place, (span, symbol) in enumerate(remaining):
+                if span == match[0]:
+                    parts += text[end : match.start()], symbol
+                    end = match.end()
+                    del remaining[place]
+                    break
+        return "".join((*parts, text[end:]))
+
+    def owners(self, text: str, spans: Sequence[str], words: Sequence[str]) -> list[int]:
+        """Return for each word of the model's text the index of the user's word it begins in.
+
+        Args:
+            text: Text of the user.
+            spans: The spans that are symbols in the model's text.
+            words: The words of the user's text.
+        """
+        visible = ["".join(self.normalize(word).split()) for word in words]
+        owners = [index for index, word in enumerate(visible) for _ in word] or [0]
+        found, position = [], 0
+        for word in self.mask(text, spans).split():
+            found.append(owners[min(position, len(owners) - 1)])
+            position += len("".join(restore(word, spans).split()))
+        return found
+
+
+def restore(text: str, spans: Sequence[str]) -> str:
+    """Return a text of the model with the originals in place of symbols."""
+    return text.translate(dict(zip(map(ord, SYMBOLS), spans, strict=False))) if spans else text
+
+
+IDENTITY = TextRules()
+"""No change of the text."""
