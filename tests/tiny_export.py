@@ -22,6 +22,8 @@ SENTENCES = [
     "der mann liest ein buch und lacht im schnee durch den park nach hause",
     " \t",
     "eine frau spielt",
+    "  der mann liest 12\u00a0bu\u0308cher und 7",
+    "1 2 3 4 5 6 7 8 9 10 11 12",
 ]
 _SIZES = ("encoder.embedding_size", "decoder.embedding_size", "decoder.readout_size")
 
@@ -38,7 +40,8 @@ def make_exportable(
     """
     config = load_config(
         "tokenizer=unigram",
-        "tokenizer.vocabulary_size=50",
+        "tokenizer.vocabulary_size=60",
+        "tokenizer.protect=[numbers]",
         "tokenizer.joint=false",
         *(f"model.{size}=6" for size in _SIZES),
         "model.encoder.hidden_size=4",

@@ -16,7 +16,12 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from seq2seq.checkpoints.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from seq2seq.data.tokenizers.interface import SymbolTokenizer, required_tags
+from seq2seq.data.tokenizers.interface import (
+    SymbolTokenizer,
+    plain_tokenizer,
+    required_tags,
+    symbol_ids,
+)
 from seq2seq.data.tokenizers.sentencepiece import SentencePieceTokenizer
 from seq2seq.export.card import model_card, read_results
 from seq2seq.export.folder import (
@@ -113,7 +118,7 @@ def check_output(path: Path, *, is_ours: bool, overwrite: bool) -> None:
 
 def _check_tokenizers(checkpoint: Checkpoint) -> None:
     """Raise ValueError for tokenizers that only `Translator` has."""
-    for tokenizer in checkpoint.tokenizers:
+    for tokenizer in map(plain_tokenizer, checkpoint.tokenizers):
         if not isinstance(tokenizer, SentencePieceTokenizer):
             symbols = " with user symbols" if isinstance(tokenizer, SymbolTokenizer) else ""
             raise ValueError(
@@ -141,9 +146,10 @@ def _write(checkpoint: Checkpoint, folder: Path, precision: ExportPrecision) -> 
     model = checkpoint.build_model()
     config, tokenizers = checkpoint.config, checkpoint.tokenizers
     save_checkpoint(folder / CHECKPOINT, replace(checkpoint, training_state=None))
-    for name, tokenizer in zip((SOURCE, TARGET), tokenizers, strict=True):
+    for name, tokenizer in zip((SOURCE, TARGET), map(plain_tokenizer, tokenizers), strict=True):
         assert isinstance(tokenizer, SentencePieceTokenizer)
         (folder / name).write_bytes(tokenizer.model)
+    rules, symbols = tokenizers.target.rules, symbol_ids(tokenizers.target)
     decoding = nearest_search(config.decoding)
     if decoding != config.decoding:
         logger.warning(
@@ -157,9 +163,12 @@ def _write(checkpoint: Checkpoint, folder: Path, precision: ExportPrecision) -> 
         source=config.data.source,
         target=config.data.target,
         num_heads=model.attention.num_heads,
-        states=write_graphs(model, folder),
+        states=write_graphs(model, folder, symbols),
         decoding=decoding,
         tags=required_tags(config.data),
+        normalizes=rules.normalizes,
+        patterns=dict(rules.patterns),
+        symbols=symbols,
         packages={name: version(name) for name in _PACKAGES},
         files={},
     )
@@ -202,7 +211,9 @@ def check_graphs(model: Seq2Seq, graphs: SteppedModel, *, num_tokens: int) -> No
     draw, first = np.random.default_rng(1), len(SPECIAL_TOKENS)
     lengths = draw.integers(1, LONGEST + 1, NUM_CHECKED)
     sources = [draw.integers(first, num_tokens, length).tolist() for length in lengths]
-    targets = draw.integers(first, graphs.vocabulary_size, (NUM_CHECKED, 2, LONGEST))
+    # Symbols for protected spans are only allowed where a source has them.
+    words = np.setdiff1d(np.arange(first, graphs.vocabulary_size), graphs.symbols)
+    targets = draw.choice(words, (NUM_CHECKED, 2, LONGEST))
     targets[:, :, -1] = EOS
     exact = _known_outputs(copy.deepcopy(model).double(), sources, targets)
     rounding = _known_outputs(model, sources, targets).error(exact)
@@ -253,8 +264,9 @@ def _stepped_outputs(
         memory, states = graphs.encode(source_ids, source_mask)
         states = [np.repeat(state, 2, axis=0) for state in states]
         tokens, zeros = np.full(shape, BOS), np.zeros(shape, np.float32)
+        missing = np.zeros((tokens.size, len(graphs.symbols)), np.bool_)
         for place in range(targets.shape[2]):
-            step = graphs.step(tokens, zeros, 2 * size, memory, states)
+            step = graphs.step(tokens, zeros, 2 * size, memory, missing, states)
             tokens, states = targets[rows, :, place], step.states
             by_index = np.take_along_axis(step.totals, np.argsort(step.indices, axis=1), axis=1)
             found.log_probabilities[rows, :, place] = np.take_along_axis(

@@ -18,7 +18,7 @@ CHECKPOINT = "best.pt"
 directory."""
 ENCODER, STEP = "encoder.onnx", "step.onnx"
 SOURCE, TARGET = "source.spm", "target.spm"
-FORMAT = 2
+FORMAT = 3
 _READ = (ENCODER, STEP, SOURCE, TARGET)
 """Files that `OnnxTranslator` reads; runtime.json has their hashes."""
 _SEARCHES = {each().name: each for each in (GreedyConfig, BeamConfig)}
@@ -56,6 +56,12 @@ class Runtime(Config, section=RUNTIME):
     """Settings of the default search."""
     tags: Annotated[list[str], Texts()]
     """Symbols, one of which begins each source in the training text."""
+    normalizes: bool
+    """Whether text is normalized; see `seq2seq.text.rules`."""
+    patterns: Annotated[dict[str, str], Texts()]
+    """Regular expressions of the spans that are protected, by name."""
+    symbols: list[int]
+    """Target ids of the symbols for protected spans."""
     packages: Annotated[dict[str, str], Texts()]
     """Versions of the packages that wrote the graphs."""
     files: Annotated[dict[str, str], Texts()]

@@ -1,7 +1,7 @@
 """The two ONNX graphs of a model: the encoder, and a step of the decoder with its top-k."""
 
 # B batch, K hypotheses of each sentence, R = B * K rows, S source length, T target length so far,
-# I input, H hidden, N heads, V vocabulary, W hypotheses to keep
+# I input, H hidden, N heads, M symbols, V vocabulary, W hypotheses to keep
 
 import contextlib
 import copy
@@ -26,12 +26,16 @@ from seq2seq.model.decoder import TiedOutput
 from seq2seq.model.gru import BidirectionalGRU, direction_parameters
 from seq2seq.model.recurrence import DecoderState
 from seq2seq.model.seq2seq import Seq2Seq
+from seq2seq.search.constraints import place_symbols, symbol_slots
 from seq2seq.special_tokens import BOS, PAD, UNK
 
 OPSET = 18
 _MEMORY = ("keys", "values")
+_MISSING = "missing"
+"""Input of models that protect spans: the symbols that each hypothesis still lacks."""
 _AXES: dict[str, Sequence[str]] = dict.fromkeys(("source_ids", "source_mask", *_MEMORY), ("B", "S"))
 _AXES |= {"previous_ids": ("B", "K"), "totals": ("B", "K"), "slots": ("W",)}
+_AXES |= {_MISSING: ("R",)}
 _AXES |= {"best": ("B", "W"), "indices": ("B", "W"), "weights": ("R", "", "S")}
 """Names of the first axes of inputs and outputs; axes named "" and all further axes have a fixed
 size."""
@@ -128,15 +132,19 @@ class EncoderGraph(nn.Module):
 class StepGraph(nn.Module):
     """A step of K hypotheses of each sentence and the W best extensions of each sentence."""
 
-    def __init__(self, model: Seq2Seq, state: DecoderState) -> None:
+    def __init__(self, model: Seq2Seq, state: DecoderState, symbols: Sequence[int]) -> None:
         super().__init__()
         self.decoder = model.decoder
         self.num_layers = len(state.hidden)
         self.has_feedback = state.feedback.shape[1] > 0
         self.has_past = state.past.keys.shape[2] > 0
-        banned = torch.zeros(len(model.decoder.output.weight))
+        vocabulary_size = len(model.decoder.output.weight)
+        banned = torch.zeros(vocabulary_size)
         banned[[PAD, BOS]] = -torch.inf
         self.banned = nn.Buffer(banned)
+        self.slots = nn.Buffer(
+            symbol_slots(torch.tensor(symbols, dtype=torch.long), vocabulary_size)
+        )
 
     def forward(
         self,
@@ -146,6 +154,7 @@ class StepGraph(nn.Module):
         keys: Tensor,
         values: Tensor,
         source_mask: Tensor,
+        missing: list[Tensor],
         states: list[Tensor],
     ) -> tuple[Tensor, ...]:
         """Extend the hypotheses.
@@ -157,6 +166,8 @@ class StepGraph(nn.Module):
             keys: Keys of the memory, (B, S, D).
             values: Values of the memory, (B, S, C).
             source_mask: (B, S).
+            missing: The symbols that each hypothesis still lacks, (R, M) bool; no tensor if the
+                model has no symbols.
             states: Tensors of the decoder's state, (R, ...).
 
         Returns:
@@ -166,6 +177,8 @@ class StepGraph(nn.Module):
         memory = Memory(keys, values, source_mask)
         step = self.decoder.step(self._join(states), previous_ids.flatten(), memory)
         log_probabilities = torch.log_softmax(step.logits, dim=-1) + self.banned
+        for each in missing:
+            log_probabilities = place_symbols(log_probabilities, each, self.slots)
         sums = log_probabilities + totals.view(-1, 1)  # (R, V)
         best, indices = sums.view(keys.shape[0], -1).topk(slots.shape[0])
         return best, indices, step.attention_weights, *_tensors(step.state)
@@ -188,8 +201,13 @@ def _tensors(state: DecoderState) -> list[Tensor]:
     return [*state.hidden, *feedback, *past, *state.attended]
 
 
-def write_graphs(model: Seq2Seq, folder: Path) -> list[str]:
+def write_graphs(model: Seq2Seq, folder: Path, symbols: Sequence[int] = ()) -> list[str]:
     """Write the encoder and the step of a model, and return the names of the state's tensors.
+
+    Args:
+        model: The model.
+        folder: Directory of the graphs.
+        symbols: Ids of the symbols for protected spans.
 
     Raises:
         ValueError: An operation of the model has no counterpart in ONNX.
@@ -220,16 +238,21 @@ def write_graphs(model: Seq2Seq, folder: Path) -> list[str]:
         )
         new_axes = {f"new_{name}": each for name, each in axes.items()}
         _write_graph(
-            StepGraph(model, example.state),
+            StepGraph(model, example.state, symbols),
             (
                 torch.full((_SENTENCES, _WIDTH), BOS),
                 torch.zeros(_SENTENCES, _WIDTH),
                 torch.arange(_WIDTH + 2),
                 *example.memory,
+                [torch.zeros(_SENTENCES * _WIDTH, len(symbols), dtype=torch.bool)][: len(symbols)],
                 list(example.next_states),
             ),
             path=folder / STEP,
-            inputs=["previous_ids", "totals", "slots", *_MEMORY, "source_mask", *names],
+            inputs=[
+                *("previous_ids", "totals", "slots", *_MEMORY, "source_mask"),
+                *([_MISSING] if symbols else []),
+                *names,
+            ],
             outputs=["best", "indices", "weights", *new_axes],
             axes=_AXES | axes | new_axes,
         )

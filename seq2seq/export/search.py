@@ -4,7 +4,8 @@ The page that translates in a browser follows this file line by line.
 """
 
 # B sentences still searched, K hypotheses of each before a step and W after it, R = B * K rows,
-# Q finished hypotheses that are kept, S source length, T target length, N heads, V vocabulary
+# Q finished hypotheses that are kept, S source length, T target length, N heads, M symbols,
+# V vocabulary
 
 import math
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ _ROOT = -1
 
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int64]
+Booleans = NDArray[np.bool_]
 Arrays = list[NDArray[np.generic]]
 
 
@@ -38,10 +40,10 @@ class SteppedModel(Protocol):
     """A model that encodes sources and extends hypotheses, as the exported graphs do."""
 
     vocabulary_size: int
+    symbols: Integers
+    """Ids of the symbols for protected spans, (M,)."""
 
-    def encode(
-        self, source_ids: Integers, source_mask: NDArray[np.bool_]
-    ) -> tuple[Arrays, list[Floats]]:
+    def encode(self, source_ids: Integers, source_mask: Booleans) -> tuple[Arrays, list[Floats]]:
         """Encode sources; ids and mask are (B, S).
 
         Returns:
@@ -50,7 +52,13 @@ class SteppedModel(Protocol):
         """
 
     def step(
-        self, tokens: Integers, totals: Floats, width: int, memory: Arrays, states: list[Floats]
+        self,
+        tokens: Integers,
+        totals: Floats,
+        width: int,
+        memory: Arrays,
+        missing: Booleans,
+        states: list[Floats],
     ) -> Step:
         """Extend hypotheses by one token.
 
@@ -59,6 +67,7 @@ class SteppedModel(Protocol):
             totals: Log-probabilities, (B, K); -inf: finished.
             width: Number of extensions of each sentence, W, at most K * V.
             memory: Memory of the sentences.
+            missing: The symbols that each row still lacks, (R, M).
             states: States of the rows, (R, ...).
         """
 
@@ -74,7 +83,11 @@ class _Cells(NamedTuple):
 
 
 def search(
-    model: SteppedModel, sources: Sequence[Sequence[int]], config: DecodingConfig
+    model: SteppedModel,
+    sources: Sequence[Sequence[int]],
+    config: DecodingConfig,
+    *,
+    num_symbols: Sequence[int] = (),
 ) -> list[list[Hypothesis]]:
     """Return the best hypotheses of each sentence, best first.
 
@@ -84,6 +97,7 @@ def search(
         model: The exported model.
         sources: Ids of each sentence, without EOS.
         config: Configuration that `check_decoding` accepts.
+        num_symbols: For each sentence, how many symbols its source contains.
 
     Raises:
         ValueError: The probabilities of the model are not numbers.
@@ -99,6 +113,8 @@ def search(
     penalties = np.array([penalty(length) for length in range(limits.max() + 1)])
 
     memory, states = model.encode(source_ids, source_mask)
+    numbers = np.array(num_symbols or [0] * len(sources))
+    missing = np.arange(len(model.symbols)) < numbers[:, None]
     sentences, largest = np.arange(len(sources)), penalties[limits]
     tokens = np.full((len(sources), 1), BOS)
     cells = np.full((len(sources), 1), _ROOT)
@@ -113,7 +129,7 @@ def search(
     for length in count(1):
         width = tokens.shape[1]
         most = min(size, width * model.vocabulary_size)
-        step = model.step(tokens, totals, most, memory, states)
+        step = model.step(tokens, totals, most, memory, missing, states)
         totals = step.totals
         places, tokens = np.divmod(step.indices, model.vocabulary_size)
         rows = np.arange(0, cells.size, width)[:, None] + places
@@ -155,10 +171,11 @@ def search(
             best_scores, best_cells = best_scores[kept], best_cells[kept]
             memory = [part[kept] for part in memory]
         states = [state.take(rows.ravel(), axis=0) for state in step.states]
+        missing = missing[rows.ravel()] & (tokens.reshape(-1, 1) != model.symbols)
     return _hypotheses(history, endings, lengths)
 
 
-def pad_sources(sources: Sequence[Sequence[int]]) -> tuple[Integers, NDArray[np.bool_]]:
+def pad_sources(sources: Sequence[Sequence[int]]) -> tuple[Integers, Booleans]:
     """Return ids with EOS and their mask, (B, S)."""
     lengths = np.array([len(ids) + 1 for ids in sources])
     mask = np.arange(lengths.max()) < lengths[:, None]

@@ -5,18 +5,21 @@ from pathlib import Path
 
 from sentencepiece import SentencePieceProcessor
 
+from seq2seq.text.rules import TextRules
+
 
 class SubwordTokenizer:
     """Text to token ids and back; see `Tokenizer` in seq2seq.data."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, rules: TextRules) -> None:
+        self.rules = rules
         self._processor = SentencePieceProcessor(model_file=str(path))
 
     def __len__(self) -> int:
         return len(self._processor)
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        ids: list[list[int]] = self._processor.encode(list(lines))
+        ids: list[list[int]] = self._processor.encode(list(map(self.rules.normalize, lines)))
         return ids
 
     def decode(self, ids: Sequence[int]) -> str:

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from seq2seq.export.folder import (
     ENCODER,
@@ -18,7 +17,7 @@ from seq2seq.export.folder import (
     check_decoding,
     read_runtime,
 )
-from seq2seq.export.search import Arrays, Floats, Integers, Step, search
+from seq2seq.export.search import Arrays, Booleans, Floats, Integers, Step, search
 from seq2seq.export.tokenizers import SubwordTokenizer
 from seq2seq.inference.results import (
     EncodedLine,
@@ -29,6 +28,7 @@ from seq2seq.inference.results import (
 )
 from seq2seq.inference.windows import cut_batches, in_order
 from seq2seq.search.config import BeamConfig, DecodingConfig, Hypothesis
+from seq2seq.text.rules import TextRules
 
 
 class OnnxTranslator:
@@ -42,11 +42,14 @@ class OnnxTranslator:
     def __init__(self, folder: Path, runtime: Runtime, *, threads: int) -> None:
         self.num_heads = runtime.num_heads
         self.decoding: DecodingConfig = runtime.decoding
-        self.source_tokenizer = SubwordTokenizer(folder / SOURCE)
-        self.target_tokenizer = SubwordTokenizer(folder / TARGET)
+        rules = TextRules(runtime.normalizes, runtime.patterns)
+        self.source_tokenizer = SubwordTokenizer(folder / SOURCE, rules)
+        self.target_tokenizer = SubwordTokenizer(folder / TARGET, rules)
         self._tokenizers = self.source_tokenizer, self.target_tokenizer
         size = len(self.target_tokenizer)
-        self.graphs = _Graphs(folder, vocabulary_size=size, threads=threads)
+        self.graphs = _Graphs(
+            folder, vocabulary_size=size, symbols=runtime.symbols, threads=threads
+        )
 
     @classmethod
     def load(cls, folder: str | Path, *, threads: int = 1) -> "OnnxTranslator":
@@ -106,7 +109,12 @@ class OnnxTranslator:
         def translate_batch(batch: list[EncodedLine]) -> list[Translation]:
             if not batch[0].ids:  # no line of the batch has a token
                 return [make(line, empty) for line in batch]
-            found = search(self.graphs, [line.ids for line in batch], decoding.candidates())
+            found = search(
+                self.graphs,
+                [line.ids for line in batch],
+                decoding.candidates(),
+                num_symbols=[len(line.spans) for line in batch],
+            )
             return list(map(make, batch, found))
 
         lines = encode_lines(check_sentences(sentences), self.source_tokenizer)
@@ -118,10 +126,13 @@ class OnnxTranslator:
 class _Graphs:
     """The two graphs as the model that the search calls."""
 
-    def __init__(self, folder: Path, *, vocabulary_size: int, threads: int) -> None:
+    def __init__(
+        self, folder: Path, *, vocabulary_size: int, symbols: Sequence[int], threads: int
+    ) -> None:
         import onnxruntime  # an extra package
 
         self.vocabulary_size = vocabulary_size
+        self.symbols = np.array(symbols, np.int64)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = threads
         self._encoder, self._step = (
@@ -135,19 +146,24 @@ class _Graphs:
             for arguments in (self._step.get_inputs(), self._step.get_outputs())
         )
 
-    def encode(
-        self, source_ids: Integers, source_mask: NDArray[np.bool_]
-    ) -> tuple[Arrays, list[Floats]]:
+    def encode(self, source_ids: Integers, source_mask: Booleans) -> tuple[Arrays, list[Floats]]:
         """Encode sources; ids and mask are (B, S)."""
         feeds = {"source_ids": source_ids, "source_mask": source_mask}
         keys, values, *states = self._encoder.run(None, feeds)
         return [keys, values, source_mask], states
 
     def step(
-        self, tokens: Integers, totals: Floats, width: int, memory: Arrays, states: list[Floats]
+        self,
+        tokens: Integers,
+        totals: Floats,
+        width: int,
+        memory: Arrays,
+        missing: Booleans,
+        states: list[Floats],
     ) -> Step:
         """Extend hypotheses by one token."""
-        inputs = [tokens, totals, np.empty(width, np.int64), *memory, *states]
+        symbols = [missing] if len(self.symbols) else []
+        inputs = [tokens, totals, np.empty(width, np.int64), *memory, *symbols, *states]
         feeds = dict(zip(self._inputs, inputs, strict=True))
         best, indices, weights, *new_states = self._step.run(self._outputs, feeds)
         return Step(best, indices, weights, new_states)

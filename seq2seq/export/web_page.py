@@ -2,7 +2,7 @@
 
 import base64
 import gzip
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from markupsafe import Markup
@@ -58,7 +58,45 @@ def _description(model: Runtime, examples: Sequence[str]) -> dict[str, object]:
         "decoding": config_to_dict(convert_search(model.decoding, BeamConfig)),
         "examples": list(examples),
         "sentences": RULES,
+        "symbols": model.symbols,
+        "rules": {"normalizes": model.normalizes, "pattern": javascript_pattern(model.patterns)},
     }
+
+
+_CLASSES = {"w": r"\p{L}\p{N}_", "d": r"\p{Nd}"}
+"""What Python's classes of characters contain, for JavaScript, whose own are those of ASCII."""
+
+
+def javascript_pattern(patterns: Mapping[str, str]) -> str:
+    """Return a regular expression of JavaScript, for its flag u, that matches any of the patterns.
+
+    Args:
+        patterns: Regular expressions of Python, by the name of the group in the result.
+
+    Example:
+        >>> print(javascript_pattern({"codes": r"[\\w-]+#\\d"}))
+        (?<codes>[\\p{L}\\p{N}_-]+#[\\p{Nd}])
+    """
+    return "|".join(f"(?<{name}>{_translated(each)})" for name, each in patterns.items())
+
+
+def _translated(pattern: str) -> str:
+    parts: list[str] = []
+    is_in_class = False
+    characters = iter(pattern)
+    for character in characters:
+        if character != "\\":
+            is_in_class = character == "[" or (is_in_class and character != "]")
+            parts.append(character)
+            continue
+        escaped = next(characters)
+        if escaped in _CLASSES:
+            parts.append(_CLASSES[escaped] if is_in_class else f"[{_CLASSES[escaped]}]")
+        elif escaped.isalnum():
+            parts.append(f"\\{escaped}")
+        else:  # JavaScript does not let every character be escaped
+            parts.append(f"\\u{{{ord(escaped):x}}}")
+    return "".join(parts)
 
 
 def _is_joint(model: Runtime) -> bool:

@@ -6,12 +6,12 @@ from seq2seq.export.search import Step, search
 
 
 class NanModel:
-    vocabulary_size = 5
+    vocabulary_size, symbols = 5, np.array([], np.int64)
 
     def encode(self, source_ids, source_mask):
         return [source_mask], [np.zeros((len(source_ids), 1), np.float32)]
 
-    def step(self, tokens, totals, width, memory, states):
+    def step(self, tokens, totals, width, memory, missing, states):
         best = np.full((len(tokens), width), np.nan, np.float32)
         weights = np.zeros((tokens.size, 1, 2), np.float32)
         return Step(best, np.zeros((len(tokens), width), np.int64), weights, states)

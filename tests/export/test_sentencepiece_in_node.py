@@ -9,7 +9,7 @@ from tiny_data import shared, unigram_config
 
 from seq2seq.data.config import GrammarConfig, Normalization
 from seq2seq.data.corpus import load_corpora
-from seq2seq.data.tokenizers.interface import train_tokenizers
+from seq2seq.data.tokenizers.interface import plain_tokenizer, train_tokenizers
 from seq2seq.data.tokenizers.sentencepiece import SentencePieceTokenizer
 
 pytestmark = needs_node
@@ -63,7 +63,7 @@ def test_ids_and_texts_are_those_of_sentencepiece(corpus, lines, name, normaliza
         normalization=normalization,
         character_coverage=0.9995,
     )
-    tokenizer = train_tokenizers(config, corpus).source
+    tokenizer = plain_tokenizer(train_tokenizers(config, corpus).source)
     draw = random.Random(7)
     rows = [draw.choices(range(len(tokenizer)), k=draw.randint(0, 9)) for _ in range(2000)]
 

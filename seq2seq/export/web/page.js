@@ -24,10 +24,11 @@ async function load() {
   const files = { encoder: await unpack("encoder"), step: await unpack("step") };
   const source = new SentencePiece(await unpack("source"));
   const target = model.isJoint ? source : new SentencePiece(await unpack("target"));
-  const { states } = model, vocabularySize = target.pieces.length;
-  const graphs = await Graphs.load(ort, files, { states, vocabularySize });
+  const { states, symbols } = model, vocabularySize = target.pieces.length;
+  const graphs = await Graphs.load(ort, files, { states, symbols, vocabularySize });
   graphs.onStep = breathe();
-  return new Translator(graphs, source, target, new SentenceRules(model.sentences));
+  const rules = new TextRules(model.rules), sentences = new SentenceRules(model.sentences);
+  return new Translator(graphs, source, target, rules, sentences);
 }
 
 // Return a function that lets the browser work now and then, and stops a search that is stale.

@@ -2,21 +2,23 @@
 const BOS = 2, EOS = 3; // as in seq2seq/special_tokens.py
 const ROOT = -1; // the cell before the first token of a hypothesis
 
-// Return the best hypotheses of a source, best first. `model` has `vocabularySize`, `encode(ids)`
-// and `step(tokens, totals, width, memory, states)`; `config` has the fields of BeamConfig.
-async function search(model, sourceIds, config) {
+// Return the best hypotheses of a source with some symbols, best first. `model` has `symbols`, their
+// ids, `vocabularySize`, `encode(ids)` and `step(tokens, totals, width, memory, missing, states)`;
+// `config` has the fields of BeamConfig.
+async function search(model, sourceIds, config, numSymbols = 0) {
   const ids = [...sourceIds, EOS];
   const limit = Math.trunc(config.max_length_ratio * ids.length) + config.max_length_offset;
   const isExact = config.early_stopping === "exact";
   const numKept = isExact ? config.n_best : config.beam_size;
   let { memory, states } = await model.encode(ids);
+  let missing = [model.symbols.map((_, place) => place < numSymbols)]; // of each hypothesis
   let tokens = [BOS], cells = [ROOT], totals = [0];
   let best = []; // finished hypotheses: their last cells and scores, best first
   const history = []; // of each cell: token, cell before it, total, attention weights
 
   for (let length = 1; ; length++) {
     const width = Math.min(config.beam_size, tokens.length * model.vocabularySize);
-    const step = await model.step(tokens, totals, width, memory, states);
+    const step = await model.step(tokens, totals, width, memory, missing, states);
     totals = step.totals;
     if (totals.some(Number.isNaN)) throw new Error("the model's probabilities are not numbers");
     const rows = step.indices.map((index) => Math.floor(index / model.vocabularySize));
@@ -42,6 +44,8 @@ async function search(model, sourceIds, config) {
       return [...best, ...live].slice(0, config.n_best).map((end) => trace(history, end));
     }
     states = step.select(rows);
+    missing = rows.map((row, i) =>
+      missing[row].map((isMissing, place) => isMissing && tokens[i] !== model.symbols[place]));
   }
 }
 

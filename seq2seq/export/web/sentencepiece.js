@@ -3,7 +3,7 @@
 // Ids and texts are those of the library for models that seq2seq trains.
 const SPACE = "\u2581";
 const UNIGRAM = 1, BPE = 2; // kinds of models
-const NORMAL = 1, UNKNOWN = 2, CONTROL = 3; // kinds of pieces
+const NORMAL = 1, UNKNOWN = 2, CONTROL = 3, SYMBOL = 4; // kinds of pieces
 const UNKNOWN_PENALTY = 10; // an unknown character scores less than the worst piece
 
 class SentencePiece {
@@ -20,11 +20,13 @@ class SentencePiece {
     this.kinds = fields.map((piece) => piece[3]?.[0] ?? NORMAL);
     const [addsSpace, removesSpaces] = [spec[3]?.[0] ?? 1, spec[4]?.[0] ?? 1];
     const isKnown = [UNIGRAM, BPE].includes(this.model) && addsSpace && !removesSpaces;
-    if (!isKnown || this.kinds.some((kind) => kind > CONTROL)) {
+    if (!isKnown || this.kinds.some((kind) => kind > SYMBOL)) {
       throw new Error("the tokenizer was not trained by seq2seq");
     }
     this.unknown = this.kinds.indexOf(UNKNOWN);
-    const normal = [...this.pieces.keys()].filter((id) => this.kinds[id] === NORMAL);
+    // A symbol is one character, which no other piece contains.
+    const normal = [...this.pieces.keys()].filter((id) =>
+      this.kinds[id] === NORMAL || this.kinds[id] === SYMBOL);
     this.ids = new Map(normal.map((id) => [this.pieces[id], id]));
     this.longest = normal.reduce((most, id) => Math.max(most, [...this.pieces[id]].length), 1);
     const worst = normal.reduce((least, id) => Math.min(least, this.scores[id]), Infinity);

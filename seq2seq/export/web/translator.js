@@ -1,7 +1,7 @@
 // A translator over the exported graphs: SentencePiece, the search, and onnxruntime-web.
 class Graphs {
-  constructor(ort, encoder, step, { states, vocabularySize }) {
-    Object.assign(this, { ort, encoder, stepGraph: step, states, vocabularySize });
+  constructor(ort, encoder, step, { states, symbols, vocabularySize }) {
+    Object.assign(this, { ort, encoder, stepGraph: step, states, symbols, vocabularySize });
     this.onStep = async () => {}; // called before each step
   }
 
@@ -19,13 +19,15 @@ class Graphs {
   }
 
   // Return the best extensions of the hypotheses, and `select(rows)`: the states of these rows.
-  async step(tokens, totals, width, memory, states) {
+  async step(tokens, totals, width, memory, missing, states) {
     await this.onStep();
+    const bits = Uint8Array.from(missing.flat()), shape = [missing.length, this.symbols.length];
     const found = await this.stepGraph.run({
       previous_ids: this.integers(tokens),
       totals: new this.ort.Tensor("float32", Float32Array.from(totals), [1, totals.length]),
       slots: new this.ort.Tensor("int64", new BigInt64Array(width), [width]),
       ...memory,
+      ...(this.symbols.length && { missing: new this.ort.Tensor("bool", bits, shape) }),
       ...states,
     });
     const [numRows, numHeads, size] = found.weights.dims;
@@ -58,8 +60,8 @@ function range(index, size) {
 const BLANK = new RegExp(`^${WHITE}*$`);
 
 class Translator {
-  constructor(graphs, source, target, sentences) {
-    Object.assign(this, { graphs, source, target, sentences });
+  constructor(graphs, source, target, rules, sentences) {
+    Object.assign(this, { graphs, source, target, rules, sentences });
   }
 
   // Translate a text sentence by sentence, as the service does, and join the results. The nth
@@ -81,19 +83,25 @@ class Translator {
   // Return the source's tokens and the distinct translations of a line, best first; none for
   // whitespace.
   async translate(line, config) {
-    const ids = BLANK.test(line) ? [] : this.source.encode(line);
+    const { text, spans } = this.rules.prepare(line);
+    const ids = BLANK.test(line) ? [] : this.source.encode(text);
     // Several segmentations may have one text, so the search returns more than are shown.
     const most = config.n_best === 1 ? 1 : config.beam_size;
-    const found = ids.length ? await search(this.graphs, ids, { ...config, n_best: most }) : [];
-    const texts = found.map((each) => this.target.decode(each.ids).replaceAll("\n", " "));
+    const found = ids.length
+      ? await search(this.graphs, ids, { ...config, n_best: most }, spans.length) : [];
+    const texts = found.map((each) =>
+      restore(this.target.decode(each.ids).replaceAll("\n", " "), spans));
+    const labels = (tokenizer, tokens) =>
+      tokenizer.tokens(tokens).map((label) => restore(label, spans));
     const hypotheses = found.map((hypothesis, rank) => ({
       ...hypothesis,
       text: texts[rank],
-      tokens: this.target.tokens(hypothesis.isFinished ? [...hypothesis.ids, EOS] : hypothesis.ids),
+      tokens: labels(this.target,
+        hypothesis.isFinished ? [...hypothesis.ids, EOS] : hypothesis.ids),
     }));
     return {
       sourceIds: ids,
-      sourceTokens: this.source.tokens([...ids, EOS]),
+      sourceTokens: labels(this.source, [...ids, EOS]),
       hypotheses: hypotheses.filter(({ text }, rank) => texts.indexOf(text) === rank)
         .slice(0, config.n_best),
     };

@@ -1,0 +1,38 @@
+// Rules for the text that the model reads and writes: seq2seq/text/rules.py.
+const INVISIBLE = /[\x00-\x1f\x7f-\x9f\xad\u180e\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]/g;
+// Symbols for the spans of a sentence, in order.
+const SYMBOLS = [...Array(10).keys()].map((place) => String.fromCodePoint(0x10ff00 + place));
+
+class TextRules {
+  // `pattern` finds the spans to protect; the matches of its group `kept` stay in the text.
+  constructor({ normalizes, pattern }) {
+    this.normalizes = normalizes;
+    this.pattern = pattern && new RegExp(pattern, "gu");
+  }
+
+  normalize(text) {
+    if (!this.normalizes) return text;
+    return singleSpaces(singleSpaces(text).replace(INVISIBLE, "")).normalize("NFC");
+  }
+
+  // Return the text that the model reads, with symbols for its protected spans, and the spans.
+  prepare(line) {
+    const text = this.normalize(line), spans = [];
+    if (!this.pattern) return { text, spans };
+    const masked = text.replace(this.pattern, (span, ...rest) => {
+      if (rest.at(-1).kept !== undefined || spans.length === SYMBOLS.length) return span;
+      spans.push(span);
+      return SYMBOLS[spans.length - 1];
+    });
+    return { text: masked, spans };
+  }
+}
+
+function singleSpaces(text) {
+  return text.split(new RegExp(`${WHITE}+`)).filter(Boolean).join(" ");
+}
+
+// Return a text of the model with the originals in place of symbols.
+function restore(text, spans) {
+  return [...text].map((character) => spans[SYMBOLS.indexOf(character)] ?? character).join("");
+}

@@ -1,0 +1,112 @@
+"""Text before and after the model. The page that translates is tested with the same cases."""
+
+import json
+import random
+import re
+import unicodedata
+from pathlib import Path
+
+import pytest
+from node_scripts import needs_node, run_scripts
+
+from seq2seq.export.web_page import javascript_pattern
+from seq2seq.text.rules import KEPT, MAX_SPANS, PATTERNS, SYMBOLS, TextRules, normalize, restore
+
+CASES = json.loads(Path(__file__).with_name("cases.json").read_text())
+RULES = TextRules(
+    normalizes=True, patterns={KEPT: re.escape("<2de>"), "own1": r"ORD-x-\d\d", **PATTERNS}
+)
+FUNCTION = """({ rules, lines }) => {
+  const own = new TextRules(rules);
+  return lines.map((line) => {
+    const { text, spans } = own.prepare(line);
+    return [text, spans, restore(text, spans)];
+  });
+}"""
+
+
+def marked(text, spans):
+    """Return a text of the model with its spans in brackets in place of symbols."""
+    return restore(text, [f"[{span}]" for span in spans])
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["text"])
+def test_text_is_normalized_and_spans_are_found(case):
+    text, spans = RULES.prepare(case["text"])
+
+    assert marked(text, spans) == case["model"]
+    assert restore(text, spans) == normalize(case["text"])
+    assert normalize(normalize(case["text"])) == normalize(case["text"])
+
+
+def strange_lines():
+    draw = random.Random(3)
+    alphabet = [*"ab1 2%${}<>/@.:&;-+#\u00e4\u0308\u00a0\u00ad\u200d\u0660\ufe0f", "\U0001f600"]
+    alphabet += ["http://", "%s", "&amp;", "<b", "A-7", "www.", "\u1100\u1161", SYMBOLS[1], "_"]
+    return ["".join(draw.choices(alphabet, k=draw.randint(1, 25))) for _ in range(3000)]
+
+
+@needs_node
+def test_the_page_follows_the_same_rules():
+    lines = [*(case["text"] for case in CASES), *strange_lines()]
+    rules = {"normalizes": True, "pattern": javascript_pattern(RULES.patterns)}
+
+    found = run_scripts(
+        "sentences.js", "rules.js", function=FUNCTION, data={"rules": rules, "lines": lines}
+    )
+
+    expected = []
+    for line in lines:
+        text, spans = RULES.prepare(line)
+        expected.append([text, list(spans), restore(text, spans)])
+    assert found == expected
+
+
+def test_normalization_keeps_every_visible_character():
+    for code in range(0x20, 0x110000):
+        if not 0xD800 <= code < 0xE000:
+            character = chr(code)
+            kind = unicodedata.category(character)
+            if kind not in ("Cc", "Cf") and not character.isspace():
+                assert normalize(character) == unicodedata.normalize("NFC", character), hex(code)
+
+
+def test_only_spans_of_both_sides_become_symbols_in_training():
+    source, target = RULES.prepare_pair("Um 2.30 kommen 7 von 7 (A4).", "At 2:30 A4 7 come.")
+
+    assert marked(source.text, source.spans) == "Um 2.30 kommen [7] von 7 ([A4])."
+    assert marked(target, source.spans) == "At 2:30 [A4] [7] come."
+    assert source.spans == ("7", "A4")
+
+
+def test_a_target_has_each_symbol_of_its_source_once():
+    spans = ("7", "A4", "7")
+
+    assert RULES.mask("7 A4 7 A4 7", spans) == f"{SYMBOLS[0]} {SYMBOLS[1]} {SYMBOLS[2]} A4 7"
+
+
+def test_without_rules_nothing_changes():
+    text = "  a\u00a0\u0308 7 \ufeff"
+
+    assert TextRules().prepare(text) == (text, ())
+    assert TextRules().prepare_pair(text, text) == ((text, ()), text)
+
+
+def test_words_of_the_model_belong_to_the_words_of_the_user():
+    text = "\u00ad Nr.  7 von\u00a0 10 000 <b>Hunden</b> \u200b!"
+    words = text.split(" ")
+    spans = RULES.prepare(text).spans
+
+    owners = RULES.owners(text, spans, words)
+
+    model_words = RULES.mask(text, spans).split()
+    originals = [restore(word, spans) for word in model_words]
+    assert originals == ["Nr.", "7", "von", "10 000", "<b>Hunden</b>", "!"]
+    assert [words[owner] for owner in owners] == [
+        *("Nr.", "7", "von\u00a0", "10", "<b>Hunden</b>", "\u200b!")
+    ]
+
+
+def test_the_symbols_are_no_characters_of_a_text():
+    assert len(SYMBOLS) == MAX_SPANS
+    assert {unicodedata.category(symbol) for symbol in SYMBOLS} == {"Co"}
