@@ -32,6 +32,12 @@ _Result = TypeVar("_Result")
 
 _SHOWS_TRACEBACKS = os.environ.get("HYDRA_FULL_ERROR") == "1"
 _TRUTH = {"true": True, "false": False}
+_SHORTAGES = ("can't allocate memory", "could not create a primitive", "failed to map segment")
+"""Parts of the errors of torch, oneDNN and the loader if the computer has too little memory."""
+_TOO_LARGE = (
+    "the memory of this computer is too small, or limited by ulimit -v; end other programs, or "
+    "lower the batch size or the size of the model"
+)
 
 
 def run_command(
@@ -181,11 +187,16 @@ def errors_in_one_line() -> Iterator[None]:
     """
     try:
         yield
-    except (*USER_ERRORS, LostProcessError) as error:
+    except Exception as error:
+        is_short = type(error) is MemoryError or any(each in str(error) for each in _SHORTAGES)
+        if not is_short and not isinstance(error, (*USER_ERRORS, LostProcessError)):
+            raise
         if _SHOWS_TRACEBACKS:
             traceback.print_exc()
         is_consequence = isinstance(error, LostProcessError)
-        report_failure(describe_error(error), is_consequence=is_consequence)
+        report_failure(
+            _TOO_LARGE if is_short else describe_error(error), is_consequence=is_consequence
+        )
         sys.exit(2)
 
 

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from seq2seq.cli import command_line
-from seq2seq.cli.command_line import load_command, one_line_errors, run_command
+from seq2seq.cli.command_line import errors_in_one_line, load_command, one_line_errors, run_command
 from seq2seq.cli.score import ScoreConfig
 from seq2seq.cli.translate_config import load_translate_config
 from seq2seq.config.composition import RETIRED_KEYS, RetiredKey
@@ -130,6 +130,31 @@ def test_a_retired_key_is_refused_with_what_replaces_it(monkeypatch):
         load("parts=1")
 
     assert str(refused.value) == "parts has been removed; give shard=1/4 to each command"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("could not create a primitive"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes."),
+        ImportError("libXau.so.6: failed to map segment from shared object"),
+    ],
+)
+def test_too_little_memory_is_one_line(error, capsys):
+    with pytest.raises(SystemExit) as end, errors_in_one_line():
+        raise error
+
+    assert end.value.code == 2
+    line = capsys.readouterr().err
+    assert (
+        line.startswith("error: the memory of this computer is too small") and line.count("\n") == 1
+    )
+
+
+def test_a_bug_is_not_hidden():
+    with pytest.raises(RuntimeError, match="a bug"), errors_in_one_line():
+        raise RuntimeError("a bug")
 
 
 def test_a_key_without_a_value_is_named():
