@@ -130,4 +130,5 @@ def read_tags(folder: Path) -> set[str]:
 
 
 def event_files(folder: Path) -> list[Path]:
-    return sorted(folder.rglob("events.out.*"), key=lambda path: path.stat().st_ctime_ns)
+    """Return the files in the order in which TensorBoard reads them."""
+    return sorted(folder.rglob("events.out.*"), key=lambda path: path.name)

@@ -94,7 +94,7 @@ class TensorBoard:
             self._file = EventFile(create_file(Path(os.devnull)))
         else:
             path.mkdir(parents=True, exist_ok=True)
-            self._file = EventFile(create_file(path / event_file_name()))
+            self._file = EventFile(create_file(new_event_file(path)))
         self._file.replace_from(first_update)
 
     def __enter__(self) -> "TensorBoard":
@@ -188,7 +188,7 @@ def draw_results(
     }
     for earlier in path.glob(f"*{_RESULTS}*"):  # also a hidden file of a killed process
         earlier.unlink()
-    with whole_file(path / event_file_name(_RESULTS)) as content:
+    with whole_file(new_event_file(path, suffix=_RESULTS)) as content:
         file = EventFile(content)
         # A description of the experiment would cover only this run. Without it, TensorBoard
         # collects the keys and measures of all runs, and knows which keys differ.
@@ -201,6 +201,11 @@ def _points(values: Mapping[str, float]) -> Iterator[Summary]:
     return (Summary(value=[Summary.Value(tag=tag, simple_value=values[tag])]) for tag in values)
 
 
-def event_file_name(suffix: str = "") -> str:
-    """Return a new name; TensorBoard reads the files of a folder in the order of their names."""
-    return f"events.out.tfevents.{time.time_ns()}{suffix}"
+def new_event_file(folder: Path, *, suffix: str = "") -> Path:
+    """Return a path after all others, because TensorBoard reads files in the order of their names.
+
+    Their numbers are the time in nanoseconds, unless the clock was set back.
+    """
+    numbers = (path.name.split(".")[3] for path in folder.glob("events.out.tfevents.*"))
+    last = max((int(number) for number in numbers if number.isdecimal()), default=0)
+    return folder / f"events.out.tfevents.{max(time.time_ns(), last + 1)}{suffix}"

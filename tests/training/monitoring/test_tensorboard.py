@@ -1,5 +1,6 @@
 import math
 import struct
+import time
 import zlib
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from seq2seq.training.monitoring.tensorboard import (
     EventFile,
     TensorBoard,
     draw_results,
-    event_file_name,
+    new_event_file,
 )
 from seq2seq.training.progress import Interval, Progress
 from seq2seq.training.validation import Evaluation, Sample
@@ -163,16 +164,20 @@ def test_tensorboard_reads_what_was_flushed_before_a_kill(tmp_path):
         assert read_scalars(tmp_path)["valid/minutes"] == {3: 1.0}  # the file is still open
 
 
-def test_the_names_of_later_files_follow():
-    first, second = event_file_name(), event_file_name(".results")
+def test_the_names_of_later_files_follow_even_if_the_clock_was_set_back(tmp_path, monkeypatch):
+    names = []
+    for nanoseconds, suffix in ((2_000, ""), (1_000, ""), (1_500, ".results"), (9_000, "")):
+        monkeypatch.setattr(time, "time_ns", lambda nanoseconds=nanoseconds: 10**18 + nanoseconds)
+        path = new_event_file(tmp_path, suffix=suffix)
+        path.touch()
+        names.append(path.name)
 
-    assert first < second
-    assert first.startswith("events.out.tfevents.")
-    assert second.endswith(".results")
+    assert names == sorted(names)
+    assert names[2] == "events.out.tfevents.1000000000000002002.results"
 
 
 def test_an_image_has_the_size_of_its_figure(tmp_path):
-    file = EventFile(create_file(tmp_path / event_file_name()))
+    file = EventFile(create_file(tmp_path / "events.out.1"))
     file.add_image("map", Figure(figsize=(3, 2), dpi=50), 4)
     file.close()
 
