@@ -287,6 +287,6 @@ def _shows_bar(config: TranslateConfig) -> bool:
     if config.progress is not None:
         return config.progress
     # On the same terminal, the bar would mix with the translations.
-    if sys.stderr is None or not sys.stderr.isatty():  # None: closed
+    if not sys.stderr.isatty():
         return False
     return config.output is not None or not sys.stdout.isatty()

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
@@ -45,6 +46,7 @@ def interrupts_in_one_line() -> Iterator[None]:
 @contextlib.contextmanager
 def imports_in_one_line() -> Iterator[None]:
     """Import the modules of a command, which takes seconds; a missing package is one line."""
+    open_closed_stderr()
     with interrupts_in_one_line():
         try:
             yield
@@ -56,9 +58,14 @@ def imports_in_one_line() -> Iterator[None]:
             sys.exit(2)
 
 
+def open_closed_stderr() -> None:
+    """Discard messages if stderr is closed; `print` would write them to standard output."""
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 -- until the process ends
+
+
 def _end(number: int, frame: FrameType | None = None) -> NoReturn:
-    # print would use standard output if stderr is closed
-    if sys.stderr is not None and is_first_process():
+    if is_first_process():
         print(f"stopped by {_name(number)}", file=sys.stderr)
     sys.exit(128 + number)
 
@@ -102,7 +109,7 @@ class StopSignals:
         self.received = number
         self._restore()
         if is_first_process():
-            line = f"\n{_name(number)}: the run saves and stops after this update or validation; "
+            line = f"\n{_name(number)}: the run saves and stops after this batch; "
             # print would fail in the middle of another print
             with contextlib.suppress(OSError):  # stderr is closed
                 os.write(2, f"{line}a second {_name(number)} stops it at once\n".encode())

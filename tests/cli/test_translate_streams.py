@@ -281,12 +281,6 @@ def test_a_bar_shows(changes, terminals, is_shown, monkeypatch):
     assert ("1 sentence, " in sys.stderr.getvalue()) == is_shown
 
 
-def test_closed_standard_error_gets_no_bar(file, monkeypatch):
-    monkeypatch.setattr(sys, "stderr", None)
-
-    run(make_translate_config("run", input=file), ["ein B\xe4r", "ja"])
-
-
 @pytest.mark.parametrize(("num_sentences", "num_lines"), [(MANY - 1, 0), (MANY, 1)])
 def test_the_speed_of_many_sentences_is_logged_at_the_end(
     caplog, num_sentences, num_lines, monkeypatch

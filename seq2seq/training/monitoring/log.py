@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from seq2seq.config.schema import TrainingConfig
 from seq2seq.files.atomic import create_file
-from seq2seq.runtime.process import ConsoleFormatter
+from seq2seq.runtime.process import ConsoleFormatter, open_closed_stderr
 from seq2seq.training.progress import Progress
 
 logger = logging.getLogger(__name__)
@@ -53,6 +53,7 @@ class RunLog:
         self._level = self._package.level
 
     def __enter__(self) -> "RunLog":
+        open_closed_stderr()  # a program of the user may have closed it
         # tqdm's own lock is shared between processes; if this process is killed, Python warns of a
         # leak.
         tqdm.set_lock(threading.RLock())

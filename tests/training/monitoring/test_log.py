@@ -41,6 +41,21 @@ def test_an_existing_file_is_continued(tmp_path):
     assert len((tmp_path / "train.log").read_text().splitlines()) == 2
 
 
+def test_a_run_without_standard_error_writes_nothing_to_standard_output(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(sys, "stderr", None)
+    config = budget(max_updates=2)
+
+    with RunLog(quiet=False) as log, ProgressDisplay(config, Progress(), quiet=False):
+        log.open(tmp_path / "train.log")
+        logger.info("first")
+    sys.stderr.close()
+
+    assert capsys.readouterr().out == ""
+    assert "first" in (tmp_path / "train.log").read_text()
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full device")
 def test_the_packages_logger_is_restored_after_a_full_disk():
     package = logging.getLogger("seq2seq")
