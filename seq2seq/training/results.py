@@ -48,7 +48,19 @@ def write_results(trainer: Trainer) -> FinalScores:
     """Score the best checkpoint and write the results into the run directory.
 
     Every process scores its share and returns the scores; rank 0 writes them.
+
+    Raises:
+        Interrupted: A signal asked to stop; a resumed run scores the checkpoint again.
     """
+    with trainer.signals:
+        found, average = _score(trainer)
+    if trainer.ranks.is_first:
+        _write(trainer, found, average)
+    return found
+
+
+def _score(trainer: Trainer) -> tuple[FinalScores, dict[str, object] | None]:
+    """Score the best checkpoint, or the average that replaces it, and return what is said of it."""
     average = trainer.average_best()
     best = trainer.ranks.compute_in_first(lambda: load_checkpoint(trainer.directory.best))
     model = best.build_model().to(trainer.numerics.device)
@@ -59,9 +71,7 @@ def write_results(trainer: Trainer) -> FinalScores:
             for name, data in trainer.data.sets.items()
         }
     )
-    if trainer.ranks.is_first:
-        _write(trainer, found, average)
-    return found
+    return found, average
 
 
 def _write(trainer: Trainer, found: FinalScores, average: dict[str, object] | None) -> None:

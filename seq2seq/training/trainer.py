@@ -76,6 +76,7 @@ class Trainer:
         self.numerics = numerics
         self.ranks = ranks
         self.directory = directory
+        self.signals = StopSignals()
         self.progress = Progress(valid_fingerprint=data.valid_fingerprint)
         self.updater = Updater(config, model=model, numerics=numerics, ranks=ranks)
         self.batches = Batches(
@@ -94,6 +95,7 @@ class Trainer:
             numerics=numerics,
             ranks=ranks,
             num_samples=config.training.validation.num_samples,
+            signals=self.signals,
         )
         self._clock = time.monotonic()
         minutes = config.training.save_every_minutes
@@ -118,12 +120,16 @@ class Trainer:
         path = self.directory.tensorboard if is_first else None
         tracker = None if path is None else open_tracker(self.config, path)
         with (
-            StopSignals() as signals,
+            self.signals,
             TensorBoard(path, first_update=first_update, tracker=tracker) as board,
             ProgressDisplay(training, progress, quiet=not is_first) as display,
         ):
+            # A signal may have stopped the validation after the last update.
+            is_due = progress.update > 0 and progress.validation_is_due(training)
+            if is_due and progress.validated_update < progress.update:
+                self._validate(board)
             for group in self._remaining_updates():
-                stop_signal = self._update(group, signals)
+                stop_signal = self._update(group)
                 display.update(progress)
                 if progress.interval.updates >= training.log_every:
                     board.updates(
@@ -134,15 +140,16 @@ class Trainer:
                         ),
                     )
                     progress.interval = Interval()
+                if stop_signal:
+                    self._save_last(board)
+                    raise Interrupted(stop_signal)
                 if progress.validation_is_due(training):
                     self._validate(board)
-                elif stop_signal or time.monotonic() >= self._save_due:
+                elif time.monotonic() >= self._save_due:
                     self._save_last(board)
-                if stop_signal:
-                    raise Interrupted(stop_signal)
             if progress.validated_update < progress.update:
                 self._validate(board)
-            late_signal = self.ranks.share_from_first(signals.received)
+            late_signal = self.ranks.share_from_first(self.signals.received)
             if late_signal:
                 raise Interrupted(late_signal)
         progress.seconds = self._seconds_so_far()
@@ -234,13 +241,13 @@ class Trainer:
         size = self.config.training.accumulation
         return [batches[start : start + size] for start in range(0, len(batches), size)]
 
-    def _update(self, group: list[Numbers], signals: StopSignals) -> int:
+    def _update(self, group: list[Numbers]) -> int:
         """Make an update; return the signal that any process received, or 0."""
         started, worked = time.monotonic(), time.thread_time()
         progress, training = self.progress, self.config.training
         encoded, links = self.data.train.epoch(progress.epoch), self.data.train_links
         batches = [collate(encoded, rows, links=links) for rows in group]
-        num_tokens, run_seconds, stop_signal = self._exchange_counts(batches, signals)
+        num_tokens, run_seconds, stop_signal = self._exchange_counts(batches)
         progress.seconds = run_seconds
         update = progress.update + 1
         factor = learning_rate_factor(
@@ -312,18 +319,17 @@ class Trainer:
                 training.max_minutes,
             )
 
-    def _exchange_counts(
-        self, batches: Sequence[Batch], signals: StopSignals
-    ) -> tuple[int, float, int]:
+    def _exchange_counts(self, batches: Sequence[Batch]) -> tuple[int, float, int]:
         """Return all processes' target tokens, the run's seconds and the signal of any process."""
         seconds = self._seconds_so_far()
         self._clock = time.monotonic()
         num_tokens = sum(batch.num_target_tokens for batch in batches)
-        own = (num_tokens, seconds if self.ranks.is_first else 0.0, signals.received or 0)
+        received = self.signals.received
+        own = (num_tokens, seconds if self.ranks.is_first else 0.0, received or 0)
         shared = torch.tensor(own, dtype=torch.float64)  # on the CPU: the host needs it at once
         sum_over_processes([shared])
         all_tokens, seconds, any_signal = shared.tolist()
-        return int(all_tokens), seconds, signals.received or (signal.SIGTERM if any_signal else 0)
+        return int(all_tokens), seconds, received or (signal.SIGTERM if any_signal else 0)
 
     def _seconds_so_far(self) -> float:
         """Return the run's seconds on the clock of this process; `progress.seconds` are shared."""
@@ -339,16 +345,23 @@ class Trainer:
         return f"training pairs {pairs}, the first {first!r}; {kept}; {advice}"
 
     def _validate(self, board: TensorBoard) -> None:
-        """Score the model, keep it if it is among the best, and write last.pt."""
+        """Score the model, keep it if it is among the best, and write last.pt.
+
+        If a signal stops this, last.pt is as before the validation, which a resumed run repeats.
+        """
         progress = self.progress
         self.ranks.check_equal_weights(self.model)
         model = self.updater.model_to_keep
-        evaluation = self.evaluator.evaluate(model, slow=False)
-        others = {
-            name: replace(self.evaluator, data=data, num_samples=0).evaluate(model, slow=False)
-            for name, data in self.data.sets.items()
-            if name.startswith("valid.")
-        }
+        try:
+            evaluation = self.evaluator.evaluate(model, slow=False)
+            others = {
+                name: replace(self.evaluator, data=data, num_samples=0).evaluate(model, slow=False)
+                for name, data in self.data.sets.items()
+                if name.startswith("valid.")
+            }
+        except Interrupted:
+            self._save_last(board)
+            raise
         self._keep_best(evaluation, model)
         logger.info(
             "update %d, epoch %.1f, %.1f min, valid %s",

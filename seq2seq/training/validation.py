@@ -4,14 +4,17 @@
 
 import json
 import logging
+import signal
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 from torch import Tensor
 
+from seq2seq.checks import counted
 from seq2seq.config.schema import Metric
 from seq2seq.data.batching import Numbers, batches_by_length
 from seq2seq.data.tokenizers.interface import TokenizerPair
@@ -34,7 +37,9 @@ from seq2seq.inference.translator import Translator
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import SINGLE_PROCESS, Ranks
 from seq2seq.runtime.numerics import Numerics
+from seq2seq.runtime.process import Interrupted, StopSignals
 from seq2seq.search.config import DecodingConfig
+from seq2seq.training.monitoring.log import LINE_SECONDS, describe_seconds
 from seq2seq.training.preparation import EvaluationSet
 from seq2seq.training.progress import Progress
 from seq2seq.training.run_directory import RunDirectory
@@ -108,6 +113,8 @@ class Evaluator:
     ranks: Ranks = SINGLE_PROCESS
     num_samples: int = 0
     """Number of sentences to keep, with their attention weights."""
+    signals: StopSignals = field(default_factory=StopSignals)
+    """Stops an evaluation after a batch, if this context has received a signal."""
 
     def evaluate(self, model: Seq2Seq, *, slow: bool) -> Evaluation:
         """Score a model.
@@ -118,6 +125,9 @@ class Evaluator:
 
         Returns:
             The same evaluation in every process.
+
+        Raises:
+            Interrupted: A signal asked this or another process to stop.
         """
         was_training = model.training
         translator = Translator(
@@ -125,12 +135,32 @@ class Evaluator:
         )
         batches = batches_by_length(self.data.encoded, self.batch_size)
         own = batches[self.ranks.rank :: self.ranks.world_size]
-        read = [self._read(translator, rows) for rows in own]
+        gathered = self.ranks.gather_in_first(self._read_all(translator, own))
         model.train(was_training)
-        gathered = self.ranks.gather_in_first(read)
-        return self.ranks.compute_in_first(
-            lambda: self._join(list(chain.from_iterable(gathered)), slow=slow)
+        evaluation = self.ranks.compute_in_first(
+            lambda: None if None in gathered else self._join(list(chain(*gathered)), slow=slow)
         )
+        if evaluation is None:
+            raise Interrupted(self.signals.received or signal.SIGTERM)
+        return evaluation
+
+    def _read_all(self, translator: Translator, batches: list[Numbers]) -> list["_Batch"] | None:
+        """Read batches, and log how many; None: a signal asked to stop."""
+        read: list[_Batch] = []
+        started = shown = time.monotonic()
+        for rows in batches:
+            if self.signals.received:
+                return None
+            read.append(self._read(translator, rows))
+            if time.monotonic() - shown >= LINE_SECONDS:
+                shown = time.monotonic()
+                logger.info(
+                    "scored %.0f%% of %s in %s",
+                    100 * len(read) / len(batches),
+                    counted(len(self.data.sources), "sentence"),
+                    describe_seconds(shown - started),
+                )
+        return read
 
     def _read(self, translator: Translator, rows: Numbers) -> "_Batch":
         """Read the references of some rows, teacher-forced, and translate the sources."""

@@ -81,7 +81,7 @@ def test_a_signal_is_recorded_and_acknowledged_and_does_not_interrupt(number, ca
 
         assert signals.received == number
     name = "Ctrl-C" if number == signal.SIGINT else "SIGTERM"
-    line = f"{name}: the run saves and stops after this update or validation; a second {name} stops"
+    line = f"{name}: the run saves and stops after this batch; a second {name} stops"
     assert capfd.readouterr().err.lstrip().startswith(line)
 
 

@@ -23,6 +23,7 @@ from seq2seq.runtime.distributed import process_group
 from seq2seq.runtime.torchrun import is_first_process
 from seq2seq.training import preparation, results, run, trainer
 from seq2seq.training.updates import Updater
+from seq2seq.training.validation import Evaluator
 
 TIMES_OUT = 120
 
@@ -75,6 +76,15 @@ def prepare(patch: pytest.MonkeyPatch, step: dict) -> None:
         return original(self, batches, **keywords)
 
     patch.setattr(Updater, "update_weights", update_weights)
+    score, batches = Evaluator._read, itertools.count(1)
+
+    def read(self, *arguments):
+        if next(batches) == step.get("wait_in_batch"):
+            Path(f"waiting-{rank}").touch()
+            time.sleep(0.5)
+        return score(self, *arguments)
+
+    patch.setattr(Evaluator, "_read", read)
 
 
 class LateClock(datetime):

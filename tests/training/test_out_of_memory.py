@@ -58,14 +58,13 @@ def test_stop_names_the_batches_their_tokens_and_the_keys(tmp_path, fail_in):
 def test_skip_leaves_weights_and_optimizer_as_they_were(tmp_path, fail_in):
     trainer = tiny_trainer(tmp_path, SKIP, "training.accumulation=2")
     groups = trainer._groups_of_epoch()
-    signals = type("NoSignals", (), {"received": None})()
-    trainer._update(groups[0], signals)
+    trainer._update(groups[0])
     weights = copy.deepcopy(trainer.model.state_dict())
     state = copy.deepcopy(trainer.updater.state())
     tokens = trainer.progress.target_tokens
     fail_in(2)  # the first batch has left gradients
 
-    trainer._update(groups[1], signals)
+    trainer._update(groups[1])
 
     assert trainer.progress.update == 2 and trainer.progress.skipped_updates == 1
     assert trainer.progress.target_tokens == tokens

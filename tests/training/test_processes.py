@@ -157,9 +157,16 @@ def test_a_dead_process_ends_the_run_and_another_number_of_processes_continues_i
         torch.testing.assert_close(value, expected[name], rtol=0, atol=1e-6, msg=name)
 
 
-def test_ctrl_c_stops_all_processes_with_one_line(text, whole):
+@pytest.mark.parametrize(
+    ("wait", "update"),
+    [({"wait_at": 3}, (3, 4)), ({"wait_in_batch": 1}, (6,)), ({"wait_in_batch": 7}, (12,))],
+    ids=["an update", "a validation", "the final scoring"],
+)
+def test_ctrl_c_stops_all_processes_with_one_line(text, whole, wait, update):
     """torchrun passes the signal on to its processes."""
-    process = start(text, {**command(text, "run_name=stopped"), "wait_at": 3})
+    small = command(text, "run_name=stopped", "training.validation.batch_size=1", "overwrite=true")
+    (text / "waiting-0").unlink(missing_ok=True)
+    process = start(text, {**small, **wait})
     while not (text / "waiting-0").exists():
         time.sleep(0.05)
 
@@ -169,4 +176,4 @@ def test_ctrl_c_stops_all_processes_with_one_line(text, whole):
     [line] = re.findall(r"^stopped by .*$", errors, re.MULTILINE)
     assert line == "stopped by Ctrl-C; to continue, repeat the command with resume=true"
     state = torch.load(text / "runs" / "stopped" / "last.pt", weights_only=True)["training"]
-    assert state["progress"]["update"] in (3, 4)
+    assert state["progress"]["update"] in update

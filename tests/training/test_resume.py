@@ -30,6 +30,7 @@ OVERRIDES = (
     "training.teacher_forcing.updates=15",
     "training.validation.every_updates=4",
     "training.validation.metric=loss",
+    "training.validation.batch_size=2",
     "training.validation.keep_best=2",
     "training.optimizer.learning_rate=0.02",
     "training.log_every=3",
@@ -229,6 +230,48 @@ def test_a_signal_saves_and_the_resumed_run_equals_an_uninterrupted_one(
     train(folder, "resume=true")
 
     assert_same_run(uninterrupted, run)
+
+
+@pytest.mark.parametrize(
+    ("batch", "update", "validated"),
+    [
+        pytest.param(1, 4, 0, id="the first validation"),
+        pytest.param(8, 12, 8, id="a later one"),
+        pytest.param(14, 18, 16, id="the last one"),
+        pytest.param(16, 18, 18, id="the score of the average"),
+        pytest.param(19, 18, 18, id="the final score of the validation set"),
+        pytest.param(22, 18, 18, id="the score of the test set"),
+    ],
+)
+def test_a_signal_stops_scoring_after_a_batch_and_the_resumed_run_is_the_same(
+    folder, uninterrupted, run, monkeypatch, batch, update, validated
+):
+    """Five validations, the average and the best have 3 batches each, and the test set 2."""
+    with monkeypatch.context() as patch, pytest.raises(Interrupted) as interrupted:
+        calls = send_in_batch(patch, batch)
+        train(folder)
+
+    assert interrupted.value.signal_number == signal.SIGTERM
+    assert len(calls) == batch
+    progress = torch.load(run / "last.pt", weights_only=True)["training"]["progress"]
+    assert (progress["update"], progress["validated_update"]) == (update, validated)
+    train(folder, "resume=true")
+
+    assert_same_run(uninterrupted, run)
+
+
+def send_in_batch(monkeypatch, batch: int) -> list[int]:
+    """Send a signal in the n-th batch that is scored; return a list that has one entry a batch."""
+    original, calls = Evaluator._read, []
+
+    def read(self, translator, rows):
+        calls.append(len(rows))
+        if len(calls) == batch:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return original(self, translator, rows)
+
+    monkeypatch.setattr(Evaluator, "_read", read)
+    return calls
 
 
 def test_keys_that_only_show_or_score_may_change_and_leave_the_same_run(

@@ -2,6 +2,8 @@
 
 import json
 import math
+import signal
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -25,7 +27,7 @@ from seq2seq.files.links import GoldLinks
 from seq2seq.inference import translator
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.distributed import Ranks
-from seq2seq.runtime.process import DeviceMemoryError
+from seq2seq.runtime.process import DeviceMemoryError, Interrupted
 from seq2seq.search.config import Hypothesis
 from seq2seq.training import validation
 from seq2seq.training.monitoring.tensorboard import TensorBoard
@@ -231,6 +233,32 @@ def trainer(tmp_path):
 def validate(trainer) -> None:
     with TensorBoard(None, first_update=1) as board:
         trainer._validate(board)
+
+
+class OtherProcess(Ranks):
+    """Ranks of two processes, of which the second has received a signal."""
+
+    def gather_in_first(self, value):
+        return [value, None]
+
+
+def test_a_signal_to_another_process_stops_the_evaluation_of_this_process_too(tmp_path, answers):
+    scorer = replace(evaluator(tmp_path), ranks=OtherProcess(0, 0, 1))
+
+    with pytest.raises(Interrupted) as interrupted:
+        scorer.evaluate(FakeModel(1), slow=False)
+
+    assert interrupted.value.signal_number == signal.SIGTERM
+
+
+def test_a_long_evaluation_shows_its_progress(tmp_path, answers, monkeypatch, caplog):
+    monkeypatch.setattr(validation, "LINE_SECONDS", 0.0)
+    caplog.set_level("INFO")
+
+    evaluator(tmp_path, batch_size=1).evaluate(FakeModel(1), slow=False)
+
+    shown = [message.rpartition(" in ")[0] for message in caplog.messages]
+    assert shown[1:] == ["scored 50% of 2 sentences", "scored 100% of 2 sentences"]
 
 
 def test_another_process_counts_and_writes_nothing(trainer, monkeypatch):
