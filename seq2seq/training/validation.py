@@ -8,7 +8,6 @@ import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -137,8 +136,9 @@ class Evaluator:
         own = batches[self.ranks.rank :: self.ranks.world_size]
         gathered = self.ranks.gather_in_first(self._read_all(translator, own))
         model.train(was_training)
+        joined = [batch for read in gathered for batch in read or ()]
         evaluation = self.ranks.compute_in_first(
-            lambda: None if None in gathered else self._join(list(chain(*gathered)), slow=slow)
+            lambda: None if None in gathered else self._join(joined, slow=slow)
         )
         if evaluation is None:
             raise Interrupted(self.signals.received or signal.SIGTERM)
