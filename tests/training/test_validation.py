@@ -118,7 +118,7 @@ def answers(monkeypatch):
             found.append(Hypothesis(ids[: target - 1], total, total, True, weights))
         return found
 
-    def search(model, source_ids, source_mask, config, *, prefixes, banned):
+    def search(model, source_ids, source_mask, config, **keywords):
         assert config is GREEDY
         lengths = source_mask.sum(1).tolist()
         ids = {4: [6, 7, 5], 2: [4]}  # "z y" and "x"
