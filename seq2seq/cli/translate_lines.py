@@ -1,6 +1,5 @@
 """Translate windows of lines as the configuration of translate.py says."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain, islice
@@ -50,7 +49,7 @@ class LineTranslator:
         decoding = None if config.reference else config.decoding
         self.counts = StreamCounts(translator.tags, decoding, self._banned)
         """Counts of everything that deserves a warning so far."""
-        self._unknown_words = _unknown_words(config, translator, self.counts.numbers)
+        self._unknown_words = _unknown_words(config, translator, self.counts)
         self._splitter = SentenceSplitter(
             split_length=config.most_tokens(),
             num_tokens=translator.num_tokens,
@@ -81,6 +80,7 @@ class LineTranslator:
             yield number, translation, contents
 
     def _score(self, window: Window, on_line: Callable[[str], None]) -> Iterator[Translation]:
+        self.counts.line_name = partial(self._line_name, window)
         return self._translator.score(
             window.pairs,
             batch_size=self.config.batch_size,
@@ -91,6 +91,8 @@ class LineTranslator:
     def _search(self, window: Window, on_line: Callable[[str], None]) -> Iterator[Translation]:
         lines, prefixes = zip(*window.pairs, strict=True)
         sentences = [self._split(line, window, index) for index, line in enumerate(lines)]
+        names = [self._line_name(window, i) for i, parts in enumerate(sentences) for _ in parts]
+        self.counts.line_name = names.__getitem__
         found = self._translator.translate(
             chain.from_iterable(sentences),
             self.config.decoding,
@@ -108,6 +110,11 @@ class LineTranslator:
         except PrefixError as error:
             raise ValueError(f"{window.line_name(error.index, side=1)} {error.reason}") from error
 
+    def _line_name(self, window: Window, index: int) -> str:
+        """Return the number of a line of the window, with its file if there are several."""
+        has_several = len(self.config.input or ()) > 1
+        return window.line_name(index) if has_several else str(window.line + index + 1)
+
     def _split(self, line: str, window: Window, index: int) -> list[str]:
         """Return the sentences of a line of the window."""
         sentences, was_too_long = self._splitter.split(line)
@@ -117,7 +124,7 @@ class LineTranslator:
                 f"tokens, more than {self.config.most_tokens():,}; break the line, or raise "
                 "split_length: time and memory grow with the square of the length"
             )
-        self.counts.numbers["split"] += was_too_long
+        self.counts.tally.count("split", self._line_name(window, index), was_too_long)
         return sentences
 
 
@@ -132,7 +139,7 @@ def _read_phrases(config: TranslateConfig) -> list[str]:
 
 
 def _unknown_words(
-    config: TranslateConfig, translator: Translator, counts: Counter[str]
+    config: TranslateConfig, translator: Translator, counts: StreamCounts
 ) -> UnknownWords | None:
     """Return what replaces unknown words; None if they are kept.
 
@@ -146,7 +153,7 @@ def _unknown_words(
     if config.dictionary is not None:
         with open_lines(config.dictionary, key="dictionary") as lines:
             dictionary = read_dictionary(lines, name=lines.name)
-    return UnknownWords(translator, dictionary=dictionary, counts=counts)
+    return UnknownWords(translator, dictionary=dictionary, counts=counts.tally.numbers)
 
 
 def _directory_of_plots(config: TranslateConfig) -> Path | None:

@@ -9,7 +9,7 @@ import pickle
 import signal
 import tempfile
 import threading
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Generator, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -28,6 +28,7 @@ from seq2seq.config.plugins import load_plugins
 from seq2seq.files.atomic import DamagedFileError, is_temporary, whole_file, whole_files
 from seq2seq.files.lock import LOCK_NAME, DirectoryLock
 from seq2seq.files.paths import expand_home, file_sha256
+from seq2seq.inference.tally import Tally
 from seq2seq.kernels.products import use_kernels
 from seq2seq.runtime.process import keep_freed_memory, log_to_stderr
 
@@ -35,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 _STATE = "state.json"
 _PART = "part-"
-_NUMBERS = "numbers"
+_TALLY = "tally"
 _DIGEST_SIZE = 32
 _READ_AHEAD = 2
 """Number of parts for each process: the part that it translates, and the next part."""
@@ -50,7 +51,7 @@ class _Part(NamedTuple):
     """Whether this command translated the part, not an earlier command."""
 
     def path(self, key: str) -> Path:
-        """Return the file of the part for an output, or for the numbers that deserve a warning."""
+        """Return the file of the part for an output, or for what deserves a warning."""
         return self.directory / f"{_PART}{self.window.number:012}.{key}"
 
     def read(self, key: str) -> bytes:
@@ -90,16 +91,16 @@ def translate_parts(
     Raises:
         ChildProcessError: A process has died.
     """
-    total = Counter[str]()
+    total = Tally()
     for part in _finished(lines, (_Part(window, directory) for window in windows)):
-        total.update(json.loads(part.read(_NUMBERS)))
+        total.add(Tally.from_json(part.read(_TALLY)))
         texts = (line for line, _ in part.window.pairs)
         progress.advance(*texts, is_new=part.is_new)
         yield part.window, {key: part.read(key) for key in lines.outputs}
         if not lines.config.resume:
-            for key in (*lines.outputs, _NUMBERS):
+            for key in (*lines.outputs, _TALLY):
                 part.path(key).unlink()
-    lines.counts.numbers.update(total)
+    lines.counts.tally = total
     lines.counts.report()
 
 
@@ -122,15 +123,15 @@ def _finished(lines: LineTranslator, parts: Iterator[_Part]) -> Iterator[_Part]:
 def _translate(lines: LineTranslator, part: _Part) -> _Part:
     """Write the files of a part, unless they exist and are undamaged."""
     with contextlib.suppress(OSError, DamagedFileError):
-        for key in (*lines.outputs, _NUMBERS):
+        for key in (*lines.outputs, _TALLY):
             part.read(key)
         return part
     written = {key: bytearray() for key in lines.outputs}
     for _, _, contents in lines.translate(part.window):
         for key, added in contents.items():
             written[key] += added
-    written[_NUMBERS] = bytearray(json.dumps(lines.counts.numbers).encode("ascii"))
-    lines.counts.numbers.clear()
+    written[_TALLY] = bytearray(lines.counts.tally.to_json().encode("ascii"))
+    lines.counts.tally.clear()
     with whole_files() as new_file:
         for key, content in written.items():
             new_file(part.path(key)).write(sha256(content).digest() + content)

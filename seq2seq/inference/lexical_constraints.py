@@ -2,11 +2,11 @@
 
 import logging
 import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from seq2seq.data.tokenizers.interface import Tokenizer
 from seq2seq.inference.results import EncodedLine, Translation, encode_targets
+from seq2seq.inference.tally import Tally
 from seq2seq.search.config import DecodingConfig
 from seq2seq.special_tokens import UNK
 
@@ -30,7 +30,7 @@ def encode_prefixes(
     *,
     tokenizer: Tokenizer,
     decoding: DecodingConfig,
-    counts: Counter[str],
+    count: Callable[[str, int], None],
     first: int,
 ) -> list[EncodedLine]:
     """Encode prefixes, without the whitespace around them.
@@ -40,7 +40,8 @@ def encode_prefixes(
         sources: Source lines. The prefix of an empty line is dropped.
         tokenizer: The target tokenizer.
         decoding: The search, for its length limit.
-        counts: Gets the numbers of prefixes that have no effect or unknown tokens.
+        count: Called with `prefixes_useless` or `prefixes_unknown`, and with the index of a prefix
+            that has no effect or unknown tokens.
         first: Index of the first prefix in the stream.
 
     Raises:
@@ -55,9 +56,10 @@ def encode_prefixes(
                 f"has {len(prefix.ids)} tokens, but the translation may have at most {longest}; "
                 f"shorten it, or raise decoding.max_length_offset={decoding.max_length_offset}",
             )
-        counts["prefixes_unknown"] += UNK in prefix.ids
+        if UNK in prefix.ids:
+            count("prefixes_unknown", first + row)
         if prefix.ids and not source.ids:
-            counts["prefixes_useless"] += 1
+            count("prefixes_useless", first + row)
             encoded[row] = EncodedLine("", [])
     return encoded
 
@@ -92,12 +94,16 @@ class BannedPhrases:
             )
         id_rows = tokenizer.encode(texts)
         self.id_rows = [ids for ids in id_rows if UNK not in ids]
-        if len(self.id_rows) < len(texts):
+        tally = Tally()
+        for number, ids in enumerate(id_rows, start=1):
+            tally.count("banned", str(number), UNK in ids)
+        if tally.numbers:
             logger.warning(
                 "banned phrases with text outside the model's vocabulary, which it cannot write "
-                "anyway: %d of %d",
-                len(texts) - len(self.id_rows),
+                "anyway: %d of %d%s",
+                tally.numbers["banned"],
                 len(texts),
+                tally.where("banned"),
             )
         choices = "|".join(map(re.escape, texts))
         self._pattern = re.compile(rf"(?<!\w)(?:{choices})(?!\w)") if texts else None

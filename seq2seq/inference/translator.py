@@ -218,14 +218,15 @@ class Translator:
                 sources,
                 tokenizer=self.tokenizers.target,
                 decoding=decoding,
-                counts=known.numbers,
+                count=known.count,
                 first=num_read,
             )
-            num_read += len(window)
             encoded = list(map(EncodedPair, sources, targets))
-            for found in self._map_batches(search_batch, encoded, batch_size, on_translation):
-                known.add(found)
+            translations = self._map_batches(search_batch, encoded, batch_size, on_translation)
+            for index, found in enumerate(translations, start=num_read):
+                known.add(found, index)
                 yield found
+            num_read += len(window)
         if counts is None:
             known.report()
 
@@ -287,15 +288,18 @@ class Translator:
         """
         known = counts or StreamCounts(self.tags, None)
         score_batch = partial(self.score_batch, way_out=f"lower batch_size={batch_size}")
+        num_read = 0
         for window in cut_windows(pairs, batch_size):
             sources = encode_lines([source for source, _ in window], self.tokenizers.source)
             targets = encode_targets(
                 [target for _, target in window], sources, self.tokenizers.target
             )
             encoded = list(map(EncodedPair, sources, targets))
-            for scored in self._map_batches(score_batch, encoded, batch_size, on_translation):
-                known.add(scored)
+            translations = self._map_batches(score_batch, encoded, batch_size, on_translation)
+            for index, scored in enumerate(translations, start=num_read):
+                known.add(scored, index)
                 yield scored
+            num_read += len(window)
         if counts is None:
             known.report()
 

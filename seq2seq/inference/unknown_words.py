@@ -3,12 +3,15 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, groupby, islice
+from typing import TYPE_CHECKING
 
 from seq2seq.data.tokenizers.interface import SPACE_LABEL, UNKNOWN_SURFACE, Tokenizer
 from seq2seq.evaluation.alignment import word_weights
 from seq2seq.inference.results import TranslatedHypothesis, Translation, distinct
-from seq2seq.inference.translator import Translator
 from seq2seq.special_tokens import UNK
+
+if TYPE_CHECKING:
+    from seq2seq.inference.translator import Translator
 
 
 class UnknownWords:
@@ -21,7 +24,7 @@ class UnknownWords:
     """
 
     def __init__(
-        self, translator: Translator, *, dictionary: Mapping[str, str], counts: Counter[str]
+        self, translator: "Translator", *, dictionary: Mapping[str, str], counts: Counter[str]
     ) -> None:
         """Use the tokenizers of a translator.
 
@@ -105,6 +108,21 @@ class UnknownWords:
                 return self._dictionary[form]
         self._counts["words_copied"] += 1
         return word
+
+
+def unknown_texts(translation: Translation) -> list[str]:
+    """Return the source text of the unknown tokens; tokens side by side have one text."""
+    labels = [
+        None if token == UNK else label.replace(SPACE_LABEL, " ")
+        for token, label in zip(translation.source_ids, translation.source_tokens, strict=False)
+    ]
+    if labels and labels[0]:
+        labels[0] = labels[0].removeprefix(" ")  # which the text does not have
+    surfaces = _surfaces(translation.source, labels)
+    runs = groupby(zip(labels, surfaces, strict=True), key=lambda token: token[0] is None)
+    texts = [next(run)[1] for is_unknown, run in runs if is_unknown]
+    # A no-break space alone may be what is unknown.
+    return [text for text in (each.strip() or each.strip(" ") for each in texts) if text]
 
 
 def read_dictionary(lines: Iterable[str], *, name: str) -> dict[str, str]:

@@ -146,10 +146,11 @@ def test_a_warning_counts_the_lines_of_all_inputs(checkpoint, inputs, tmp_path, 
         )
 
     of_phrases, of_limits = caplog.messages
+    lines = f"(lines input={inputs[0]}:2, input={inputs[0]}:4)"
     assert of_phrases.startswith(
         "banned phrases with text outside the model's vocabulary, which it cannot write anyway: 1"
     )
-    assert f" of {len(SENTENCES)}; raise decoding.max_length_ratio" in of_limits
+    assert f" of {len(SENTENCES)} {lines}; raise decoding.max_length_ratio" in of_limits
 
 
 @pytest.mark.parametrize("key", ["input", "reference", "gold"])
@@ -218,7 +219,9 @@ def test_a_line_of_very_many_tokens_is_split_with_a_warning(
 
     assert capfdbinary.readouterr().out.count(b"\n") == 3
     [warning] = [each for each in caplog.messages if "split" in each]
-    assert warning.startswith("very long lines that were split: 1; raise split_length")
+    assert warning.startswith("very long lines that were split: 1 (line ") and warning.endswith(
+        "b.de:1); raise split_length to keep such lines whole"
+    )
 
 
 @pytest.mark.parametrize("name", ["output_format", "alignments", "prefixes"])

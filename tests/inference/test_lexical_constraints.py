@@ -67,7 +67,7 @@ def test_a_prefix_with_unknown_tokens_is_counted(translator, caplog):
         [first, _, _] = translator.translate(["ja"] * 3, GREEDY, prefixes=["axb", "a", "z"])
 
     assert first.best.ids[1] == UNK
-    assert "becomes unknown tokens: 2 of 3;" in caplog.text
+    assert "becomes unknown tokens: 2 of 3 (lines 1, 3);" in caplog.text
 
 
 def test_a_prefix_of_a_line_without_text_is_counted(translator, caplog):
@@ -75,7 +75,10 @@ def test_a_prefix_of_a_line_without_text_is_counted(translator, caplog):
         translations = list(translator.translate([" ", "", "ja"], GREEDY, prefixes=["ab", "", ""]))
 
     assert [each.text for each in translations[:2]] == ["", ""]
-    assert "prefixes of lines without text, whose translations are empty: 1 of 3" in caplog.text
+    assert (
+        "prefixes of lines without text, whose translations are empty: 1 of 3 (line 1)"
+        in caplog.text
+    )
 
 
 def test_a_prefix_beyond_the_length_limit_is_refused_by_its_number(translator):
@@ -118,7 +121,7 @@ def test_a_banned_phrase_in_a_prefix_is_counted(translator, caplog):
 
     assert texts[0].startswith("ab")
     num_violations = sum("ab" in text.split() for text in texts)
-    assert f"required prefix: {num_violations} of 3;" in caplog.text
+    assert f"required prefix: {num_violations} of 3 (line" in caplog.text
 
 
 def test_phrases_with_unknown_tokens_ban_nothing_and_are_counted(translator, caplog):
@@ -126,7 +129,7 @@ def test_phrases_with_unknown_tokens_ban_nothing_and_are_counted(translator, cap
         banned = BannedPhrases(["xyz", "ab", "az"], translator.tokenizers.target)
 
     assert banned.id_rows == translator.tokenizers.target.encode(["ab"])
-    assert "which it cannot write anyway: 2 of 3" in caplog.text
+    assert "which it cannot write anyway: 2 of 3 (lines 1, 3)" in caplog.text
 
 
 def test_an_empty_phrase_is_refused_by_its_number(translator):

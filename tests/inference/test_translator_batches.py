@@ -17,6 +17,8 @@ from tiny_translator import (
 from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.config.composition import describe_error
 from seq2seq.config.schema import load_config
+from seq2seq.inference.results import EncodedLine, make_translation
+from seq2seq.inference.translation import StreamCounts
 from seq2seq.inference.translator import Translator
 from seq2seq.inference.windows import LONG_SENTENCE
 from seq2seq.kernels.products import Kernels, kernels_in_use
@@ -24,6 +26,7 @@ from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.devices import Precision
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.runtime.process import DeviceMemoryError
+from seq2seq.search.config import Hypothesis
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +154,7 @@ def test_sentences_without_a_tag_are_counted_in_translating(tagged_translator, c
 
     [message] = [each for each in caplog.messages if "tag" in each]
     assert message.startswith(
-        "sentences that do not begin with a tag of the training text (<2x>, <2y>): 2 of 5; "
+        "sentences that do not begin with a tag of the training text (<2x>, <2y>): 2 of 5 "
     )
 
 
@@ -160,8 +163,9 @@ def test_sentences_without_a_tag_are_counted_in_scoring(tagged_translator, caplo
         list(tagged_translator.score([(line, "abc") for line in LINES]))
 
     assert [each.split(";")[0] for each in caplog.messages if "unknown" not in each] == [
-        "sentences that do not begin with a tag of the training text (<2x>, <2y>): 2 of 5",
-        "pairs with text on one side only: 1 of 5",
+        "sentences that do not begin with a tag of the training text (<2x>, <2y>): 2 of 5 "
+        "(lines 2, 5)",
+        "pairs with text on one side only: 1 of 5 (line 3)",
     ]
 
 
@@ -176,8 +180,41 @@ def test_unknown_tokens_of_the_input_are_counted_in_translating_and_scoring(capl
 
     assert [each.num_unknown_tokens for each in found] == [0, 2, 3]
     assert [each.num_unknown_tokens for each in scored] == [0, 2, 3]
-    counts = [each.partition(": ")[2].partition(";")[0] for each in caplog.messages]
-    assert counts == 2 * ["5 of 12, sentences with them: 2 of 3"]
+    counts = [each.partition(": ")[2].split("; ")[:2] for each in caplog.messages]
+    number = "5 of 12, sentences with them: 2 of 3 (lines 2, 3)"
+    assert counts == 2 * [[number, "< (U+003C) x 1, > (U+003E) x 1, '\u65e5\u672c\u8a9e' x 1"]]
+
+
+def test_warnings_name_the_first_lines(caplog):
+    lines = ["ja", *["\u00a0ja"] * 7]
+
+    with caplog.at_level(logging.WARNING):
+        list(make_translator().translate(lines, BEST, batch_size=2))
+
+    [message] = [each for each in caplog.messages if "unknown" in each]
+    assert "(lines 2, 3, 4, 5, 6, ...); U+00A0 x 7; check the language" in message
+
+
+@pytest.mark.parametrize(
+    ("target", "is_loop"),
+    [("aaaaa", True), ("dabcabcabcabc", True), ("abcdabcdcdcdcdcd", True), ("abcdbadcb", False)],
+)
+def test_loops_are_told_from_long_translations(target, is_loop, caplog):
+    tokenizers = make_translator().tokenizers
+    [ids] = tokenizers.target.encode([target])
+    hypothesis = Hypothesis(ids, -1.0, -1.0, False, torch.zeros(1, len(ids), 2))
+    counts = StreamCounts((), BEST)
+
+    counts.add(make_translation(EncodedLine("j", [4]), [hypothesis], tokenizers=tokenizers), 2)
+    counts.report()
+
+    [message] = caplog.messages
+    expected = (
+        "translations that repeat themselves up to the length limit: 1 of 1 (line 3); the input "
+        "may be unlike the training text; decoding.no_repeat_ngram=3 forbids repetitions"
+    )
+    assert (message == expected) == is_loop
+    assert ("raise decoding.max_length_ratio" in message) != is_loop
 
 
 def test_translations_at_the_length_limit_are_counted(caplog):
@@ -190,5 +227,5 @@ def test_translations_at_the_length_limit_are_counted(caplog):
     assert 0 < num_cut < 8
     [message] = caplog.messages
     assert message.startswith(
-        f"translations that reached the length limit: {num_cut} of 8; raise deco"
+        f"translations that reached the length limit: {num_cut} of 8 (line 2); raise "
     )

@@ -74,7 +74,7 @@ def test_a_pair_without_text_on_one_side_has_no_links_and_is_counted(translator,
     assert without_source.hypotheses[0].attention_weights.shape == (1, 4, 1)
     assert without_source.hypotheses[0].log_probability < 0
     [record] = caplog.records
-    assert record.getMessage().startswith("pairs with text on one side only: 2 of 4")
+    assert record.getMessage().startswith("pairs with text on one side only: 2 of 4 (lines 1, 2)")
 
 
 def test_target_tokens_outside_the_vocabulary_are_scored_as_unknown_and_counted(translator, caplog):
@@ -86,7 +86,7 @@ def test_target_tokens_outside_the_vocabulary_are_scored_as_unknown_and_counted(
     assert UNK not in known.hypotheses[0].ids
     [record] = caplog.records
     assert record.getMessage() == (
-        "target tokens that are unknown to the model, and are scored as <unk>: 1 of 5"
+        "target tokens that are unknown to the model, and are scored as <unk>: 1 of 5 (line 1)"
     )
 
 

@@ -149,7 +149,7 @@ def test_an_unknown_token_without_attention_is_kept_and_counted(caplog):
     counts = StreamCounts((), None)
 
     with caplog.at_level(logging.INFO):
-        replaced = unknown_words(counts=counts.numbers).replace(translation)
+        replaced = unknown_words(counts=counts.tally.numbers).replace(translation)
         counts.report()
 
     assert replaced.text == UNKNOWN_SURFACE
@@ -159,7 +159,7 @@ def test_an_unknown_token_without_attention_is_kept_and_counted(caplog):
 
 def test_replacements_are_counted(caplog):
     counts = StreamCounts((), None)
-    rules = unknown_words(counts=counts.numbers, Berg="hill")
+    rules = unknown_words(counts=counts.tally.numbers, Berg="hill")
 
     with caplog.at_level(logging.INFO):
         for _ in range(2):
