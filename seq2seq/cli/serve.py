@@ -108,7 +108,6 @@ def _load_checkpoint(path: str, config: ServeConfig) -> LoadedModel:
         checkpoint.build_model(),
         tokenizers=checkpoint.tokenizers,
         numerics=choose_numerics(config.device, config.precision),
-        decoding=checkpoint.config.decoding,
     )
     splitter = SentenceSplitter(
         split_length=config.split_length,

@@ -30,7 +30,7 @@ with imports_in_one_line():
     from seq2seq.inference.translator import Translator
     from seq2seq.inference.windows import BATCHES_PER_WINDOW
     from seq2seq.runtime.process import keep_freed_memory
-    from seq2seq.search.config import BeamConfig
+    from seq2seq.search.config import DEFAULT_SEARCH
     from seq2seq.search.registry import decoding_config_types
     from seq2seq.visualization.page import AttentionPage
 
@@ -60,7 +60,7 @@ def translate(config: TranslateConfig) -> None:
         ValueError: The configuration does not fit the checkpoint, or an input is damaged.
         OSError: A file cannot be read or written.
     """
-    if config.reference is not None and config.decoding != BeamConfig():  # the default
+    if config.reference is not None and config.decoding != DEFAULT_SEARCH:
         raise ValueError(
             "decoding chooses a search, but with reference= no search runs; remove decoding= and "
             "its keys, or reference="

@@ -8,8 +8,9 @@ from typing import NamedTuple, cast
 from seq2seq.checkpoints.checkpoint import Checkpoint
 from seq2seq.config.serialization import config_to_dict
 from seq2seq.evaluation.measures import MEASURES, OF_TEXT
-from seq2seq.export.folder import ExportPrecision, nearest_search
+from seq2seq.export.folder import ExportPrecision
 from seq2seq.model.seq2seq import count_parameters
+from seq2seq.search.config import DEFAULT_SEARCH
 from seq2seq.training.run_directory import RunDirectory
 
 _NUM_EXAMPLES = 3
@@ -61,11 +62,12 @@ def model_card(
 ) -> str:
     """Write the card as Markdown, with metadata that a search reads."""
     config, tokenizers = checkpoint.config, checkpoint.tokenizers
-    search = config_to_dict(nearest_search(config.decoding))
+    search = config_to_dict(DEFAULT_SEARCH)
     int8 = "- The graphs are in int8: the other sentences of a batch may change a translation.\n"
     return _TEMPLATE.read_text(encoding="utf-8").format(
         config=config,
         model=config.model,
+        default=DEFAULT_SEARCH,
         data=config.data,
         name=folder_name,
         source=_quoted(config.data.source),
@@ -87,7 +89,8 @@ def _result_texts(checkpoint: Checkpoint, results: RunResults | None) -> dict[st
     if results is None:
         text = "The checkpoint came without the results of a run."
         return {"model_index": "", "amount": "", "results": text}
-    data, scores = checkpoint.config.data, results.scores
+    data, decoding = checkpoint.config.data, checkpoint.config.decoding
+    scores = results.scores
     index = ["model-index:", f"- name: {_quoted(checkpoint.config.run_name)}", "  results:"]
     index += ["  - task:", "      type: translation", "    dataset:"]
     index += [f"      {key}: {_quoted(data.name)}" for key in ("name", "type")]
@@ -99,7 +102,8 @@ def _result_texts(checkpoint: Checkpoint, results: RunResults | None) -> dict[st
         rows.append((each.title, value))
         index += [f"    - type: {each.name}", f"      name: {each.title}", f"      value: {value}"]
     parts = [
-        f"On `{results.split}`, with the signature `{scores['signature']}`:",
+        f"On `{results.split}`, with `decoding={decoding.name}` and the signature "
+        f"`{scores['signature']}`:",
         _table(("score", "value"), rows),
         "The first sentences:",
         _table(("source", "translation", "reference"), results.examples),

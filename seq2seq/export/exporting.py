@@ -32,7 +32,6 @@ from seq2seq.export.folder import (
     TARGET,
     ExportPrecision,
     Runtime,
-    nearest_search,
     write_runtime,
 )
 from seq2seq.export.graphs import quantize_graphs, write_graphs
@@ -42,6 +41,7 @@ from seq2seq.files.atomic import naming, temporary_path
 from seq2seq.files.paths import expand_home
 from seq2seq.kernels.products import Kernels, kernels_in_use
 from seq2seq.model.seq2seq import Seq2Seq
+from seq2seq.search.config import DEFAULT_SEARCH
 from seq2seq.special_tokens import BOS, EOS, SPECIAL_TOKENS
 from seq2seq.version import __version__
 
@@ -150,13 +150,6 @@ def _write(checkpoint: Checkpoint, folder: Path, precision: ExportPrecision) -> 
         assert isinstance(tokenizer, SentencePieceTokenizer)
         (folder / name).write_bytes(tokenizer.model)
     rules, symbols = tokenizers.target.rules, symbol_ids(tokenizers.target)
-    decoding = nearest_search(config.decoding)
-    if decoding != config.decoding:
-        logger.warning(
-            "an exported model cannot search with the checkpoint's %s; its default is %s",
-            config.decoding,
-            decoding,
-        )
     runtime = Runtime(
         version=__version__,
         precision=precision,
@@ -164,7 +157,7 @@ def _write(checkpoint: Checkpoint, folder: Path, precision: ExportPrecision) -> 
         target=config.data.target,
         num_heads=model.attention.num_heads,
         states=write_graphs(model, folder, symbols),
-        decoding=decoding,
+        decoding=DEFAULT_SEARCH,
         tags=required_tags(config.data),
         normalizes=rules.normalizes,
         patterns=dict(rules.patterns),

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from seq2seq.checks import Config, Name, Range, Texts
 from seq2seq.files.paths import file_sha256
-from seq2seq.search.config import BeamConfig, DecodingConfig, GreedyConfig, convert_search
+from seq2seq.search.config import BeamConfig, DecodingConfig, GreedyConfig
 
 RUNTIME = "runtime.json"
 CARD = "README.md"
@@ -120,16 +120,3 @@ def check_decoding(config: DecodingConfig) -> None:
                 f"decoding.{key}={value} is an option of seq2seq.Translator, which an exported "
                 "model does not have; set it to 0, or translate with seq2seq.Translator"
             )
-
-
-def nearest_search(config: DecodingConfig) -> GreedyConfig | BeamConfig:
-    """Return a search of exported models with the settings that it shares with another search.
-
-    Example:
-        >>> from seq2seq.search.config import MbrConfig
-        >>> nearest_search(MbrConfig(sharpness=2.0, no_repeat_ngram=3))
-        BeamConfig(beam_size=8)
-    """
-    if isinstance(config, BeamConfig):
-        return convert_search(config, BeamConfig, without=_LACKING)
-    return convert_search(config, GreedyConfig, without=_LACKING)

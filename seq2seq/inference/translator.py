@@ -46,7 +46,7 @@ from seq2seq.runtime.numerics import (
     map_in_threads,
     memory_errors_named,
 )
-from seq2seq.search.config import DecodingConfig, GreedyConfig, Hypothesis, MbrConfig
+from seq2seq.search.config import DEFAULT_SEARCH, DecodingConfig, Hypothesis, MbrConfig
 from seq2seq.search.registry import search
 
 logger = logging.getLogger(__name__)
@@ -68,7 +68,8 @@ class Translator:
             device and, for int8, quantized.
         tokenizers: Source and target tokenizer of the model.
         numerics: Device and precision; None means fp32 on a GPU if there is one, else on the CPU.
-        decoding: Default configuration of the search; None means greedy search.
+        decoding: Default configuration of the search; None means `DEFAULT_SEARCH`, as in
+            translate.py.
         tags: If every source of the training text began with a tag, these tags; a warning counts
             lines without one.
 
@@ -93,7 +94,7 @@ class Translator:
     ) -> None:
         numerics = numerics or choose_numerics(Device.auto, Precision.fp32)
         self.tokenizers = tokenizers
-        self.decoding = decoding or GreedyConfig()
+        self.decoding = decoding or DEFAULT_SEARCH
         self.tags = tags
         self._num_parameters = count_parameters(model)  # int8 replaces parameters
         if numerics.precision is Precision.int8:
@@ -125,7 +126,7 @@ class Translator:
 
         Args:
             path: A file, or a directory that contains best.pt. An ensemble averages the
-                probabilities of its members and uses the search of the first by default.
+                probabilities of its members.
             device: Device to run on.
             precision: Type of matrix products; int8 quantizes the model, on a CPU only.
 
@@ -142,7 +143,6 @@ class Translator:
             model,
             tokenizers=first.tokenizers,
             numerics=numerics,
-            decoding=first.config.decoding,
             tags=required_tags(first.config.data),
         )
 
@@ -179,7 +179,7 @@ class Translator:
 
         Args:
             lines: Any number of lines; 64 batches at a time are read and sorted by length.
-            decoding: Configuration of the search; None means the checkpoint's.
+            decoding: Configuration of the search; None means the translator's.
             batch_size: Sentences translated together.
             prefixes: The text that the translation of each line begins with, which must end at
                 the end of a word; an empty prefix leaves the translation free.

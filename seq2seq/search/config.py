@@ -188,6 +188,10 @@ class SamplingConfig(DecodingConfig):
         return self if self.n_best == 1 else replace(self, n_best=self.num_samples)
 
 
+DEFAULT_SEARCH = BeamConfig()
+"""The search of every translator unless another one is chosen; validation searches greedily."""
+
+
 def convert_search(config: DecodingConfig, kind: type[_Kind], without: Sequence[str] = ()) -> _Kind:
     """Return a search of a kind with the settings that both kinds have, except `without`."""
     names = {each.name for each in fields(kind)} & {each.name for each in fields(config)}

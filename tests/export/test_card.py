@@ -69,7 +69,7 @@ def test_checkpoint_without_results_names_none():
 
 
 def test_search_comes_with_its_values():
-    assert "| default search | name=greedy, min_length=0, min_length_ratio=0.0, " in card()
+    assert "| default search | name=beam, min_length=0, min_length_ratio=0.0, " in card()
 
 
 def test_int8_says_that_neighbours_may_change_a_text():

@@ -7,8 +7,9 @@ import torch
 from tiny_export import make_exportable
 from tiny_translator import write_checkpoint
 
-from seq2seq import BeamConfig, GreedyConfig, Translator
+from seq2seq import BeamConfig, Translator
 from seq2seq.checkpoints.checkpoint import save_checkpoint
+from seq2seq.cli.translate_config import load_translate_config
 from seq2seq.export import exporting
 from seq2seq.export.exporting import check_graphs, export_model
 from seq2seq.export.folder import ENCODER, STEP, ExportPrecision, read_runtime
@@ -160,12 +161,16 @@ def test_model_whose_rounding_is_large_is_exported(tmp_path):
     export_model(tmp_path, tmp_path / "folder")
 
 
-def test_search_of_a_checkpoint_is_kept(quick, tmp_path):
-    save_checkpoint(tmp_path / "best.pt", make_exportable("decoding=beam", "decoding.n_best=2"))
-
+@pytest.mark.parametrize("search", ["greedy", "mbr"])
+def test_default_search_is_that_of_the_command(quick, tmp_path, search):
+    save_checkpoint(tmp_path / "best.pt", make_exportable(f"decoding={search}"))
     export_model(tmp_path, tmp_path / "folder")
 
-    assert OnnxTranslator.load(tmp_path / "folder").decoding == BeamConfig(n_best=2)
+    command = load_translate_config("checkpoint=a").decoding
+
+    assert OnnxTranslator.load(tmp_path / "folder").decoding == command
+    assert Translator.load(tmp_path / "folder", device="cpu").decoding == command
+    assert f"name={command.name}, " in (tmp_path / "folder" / "README.md").read_text()
 
 
 def test_user_symbols_are_refused(tmp_path):
@@ -173,17 +178,6 @@ def test_user_symbols_are_refused(tmp_path):
 
     with pytest.raises(ValueError, match="tokenizer=unigram with user symbols"):
         export_model(tmp_path, tmp_path / "folder")
-
-
-@pytest.mark.parametrize("name", ["mbr", "sampling"])
-def test_other_default_search_becomes_the_nearest_one(quick, tmp_path, caplog, name):
-    save_checkpoint(tmp_path / "best.pt", make_exportable(f"decoding={name}"))
-
-    export_model(tmp_path, tmp_path / "folder")
-
-    expected = BeamConfig(beam_size=8) if name == "mbr" else GreedyConfig()
-    assert OnnxTranslator.load(tmp_path / "folder").decoding == expected
-    assert f"its default is {expected}" in caplog.text
 
 
 def test_full_disk_is_one_line(quick, checkpoint_path, tmp_path, monkeypatch):

@@ -3,10 +3,9 @@ import shutil
 
 import pytest
 
-from seq2seq.export.folder import FORMAT, nearest_search, read_runtime
+from seq2seq.export.folder import FORMAT, read_runtime
 from seq2seq.export.translator import OnnxTranslator
 from seq2seq.files.paths import file_sha256
-from seq2seq.search.config import BeamConfig, GreedyConfig, MbrConfig, SamplingConfig
 
 
 @pytest.fixture
@@ -119,18 +118,3 @@ def test_card_and_checkpoint_may_be_edited_and_removed(folder, exported):
     [found] = OnnxTranslator.load(folder)(["ein hund"])
 
     assert found.text == OnnxTranslator.load(exported)(["ein hund"])[0].text
-
-
-@pytest.mark.parametrize(
-    ("decoding", "expected"),
-    [
-        (GreedyConfig(max_length_offset=3), GreedyConfig(max_length_offset=3)),
-        (GreedyConfig(min_length=3), GreedyConfig()),
-        (BeamConfig(n_best=2, coverage_penalty=0.2), BeamConfig(n_best=2)),
-        (MbrConfig(sharpness=0.5), BeamConfig(beam_size=8)),
-        (SamplingConfig(max_length_ratio=1.0), GreedyConfig(max_length_ratio=1.0)),
-    ],
-    ids=repr,
-)
-def test_nearest_search_keeps_the_shared_settings(decoding, expected):
-    assert nearest_search(decoding) == expected

@@ -16,7 +16,6 @@ from tiny_translator import (
 from seq2seq.inference.translator import Translator
 from seq2seq.inference.windows import BATCHES_PER_WINDOW
 from seq2seq.model.seq2seq import count_parameters
-from seq2seq.search.config import GreedyConfig
 from seq2seq.search.registry import search
 
 
@@ -140,12 +139,14 @@ def test_only_two_windows_of_an_endless_stream_are_held(monkeypatch):
     assert window <= most <= 2 * window + 1
 
 
-def test_without_options_a_translator_searches_greedily():
+def test_without_options_a_translator_searches_as_translate_does():
     checkpoint, expected = make_checkpoint(), make_translator()
 
     plain = Translator(checkpoint.build_model(), tokenizers=checkpoint.tokenizers)
 
-    assert texts(plain(SENTENCES)) == texts(expected(SENTENCES, GreedyConfig()))
+    assert texts(plain(SENTENCES)) == texts(
+        expected(SENTENCES, load_translate_config("checkpoint=a").decoding)
+    )
 
 
 def test_repr_is_one_line_with_the_size_and_the_device():
