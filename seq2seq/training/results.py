@@ -12,7 +12,7 @@ from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.checks import counted
 from seq2seq.model.seq2seq import count_parameters
 from seq2seq.runtime.numerics import Numerics
-from seq2seq.training.monitoring.tensorboard import draw_results
+from seq2seq.training.monitoring.tensorboard import RESULTS, draw_results
 from seq2seq.training.preparation import EvaluationSet
 from seq2seq.training.run_directory import RunDirectory
 from seq2seq.training.trainer import Trainer
@@ -157,9 +157,9 @@ def _measures(found: FinalScores, results: Mapping[str, object]) -> dict[str, fl
     """Return the measures for the table of hyperparameters, by tag."""
     test = found.sets["test"].scores if "test" in found.sets else {}
     return {
-        **{f"test/{name}": value for name, value in test.items()},
-        **{f"results/valid_{name}": value for name, value in found.valid.scores.items()},
-        **{f"results/{name}": cast(float, results[name]) for name in _OF_RUN},
+        **{f"{RESULTS}/test_{name}": value for name, value in test.items()},
+        **{f"{RESULTS}/valid_{name}": value for name, value in found.valid.scores.items()},
+        **{f"{RESULTS}/{name}": cast(float, results[name]) for name in _OF_RUN},
     }
 
 

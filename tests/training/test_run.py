@@ -47,21 +47,21 @@ def test_tensorboard_gets_curves_texts_maps_and_hyperparameters(run):
     tags = read_tags(run / "tensorboard")
 
     for index in range(2):
-        assert f"text/valid_{index}/text_summary" in tags
-        assert f"attention/valid_{index}" in tags
-    assert "text/valid_2/text_summary" not in tags
+        assert f"valid_text/{index}/text_summary" in tags
+        assert f"valid_attention/{index}" in tags
+    assert "valid_text/2/text_summary" not in tags
     assert "_hparams_/session_start_info" in tags
     curves = read_scalars(run / "tensorboard")
     results = json.loads((run / "results.json").read_text())
     best = results["best_update"]
-    assert curves["test/bleu"] == pytest.approx({best: results["test"]["bleu"]})
+    assert curves["z_results/test_bleu"] == pytest.approx({best: results["test"]["bleu"]})
     numbers = {name for name, value in results["test"].items() if isinstance(value, float)}
     assert {"chrf", "ter", "perplexity", "entropy"} <= numbers
     for name in numbers:
-        assert curves[f"test/{name}"] == pytest.approx({best: results["test"][name]})
-    assert curves["results/valid_bleu"] == pytest.approx({best: results["valid"]["bleu"]})
+        assert curves[f"z_results/test_{name}"] == pytest.approx({best: results["test"][name]})
+    assert curves["z_results/valid_bleu"] == pytest.approx({best: results["valid"]["bleu"]})
     for name in ("parameters", "seconds", "best_update"):
-        assert curves[f"results/{name}"] == pytest.approx({best: results[name]})
+        assert curves[f"z_results/{name}"] == pytest.approx({best: results[name]})
     # It would show the keys of one run for all.
     assert "_hparams_/experiment" not in tags
 

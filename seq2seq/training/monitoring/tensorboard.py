@@ -1,7 +1,9 @@
 """Write the curves, translations and attention maps of a run for TensorBoard."""
 
+import html
 import io
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -27,6 +29,11 @@ if TYPE_CHECKING:
 MINUTES, TARGET_TOKENS = "minutes", "target_tokens"
 TRAIN_LOSS = "train/loss"
 
+# TensorBoard shows groups of charts in the order of their names: main, train, valid ...
+MAIN = "main"
+_MAIN_SCORES = ("bleu", "loss")
+RESULTS = "z_results"
+"""Group of the charts of a finished run, which have one point each."""
 _RESULTS = ".results"
 """Suffix of the event file with the test scores."""
 
@@ -125,6 +132,7 @@ class TensorBoard:
             finite = interval.updates - interval.overflows
             values["train/gradient_norm"] = interval.gradient_norm / finite
         self._scalars(values, progress.update)
+        self._main({"train_loss": means["loss"]}, progress.update)
         self.position("train", progress)
 
     def position(self, part: Literal["train", "valid"], progress: Progress) -> None:
@@ -144,24 +152,32 @@ class TensorBoard:
     def other_validation(self, part: str, evaluation: Evaluation, *, update: int) -> None:
         """Add the scores on a validation set to its curves."""
         self._scalars({f"{part}/{name}": v for name, v in evaluation.scores.items()}, update)
+        self._main({f"{part}_{name}": evaluation.scores[name] for name in _MAIN_SCORES}, update)
 
     def samples(self, evaluation: Evaluation, *, update: int) -> None:
         """Add the kept translations, each with an attention map for each head."""
         for index, (translation, reference) in enumerate(evaluation.samples):
             best = translation.best
-            shown = (
-                f"**source** {translation.source}  \n**translation** {best.text}  \n"
-                f"**reference** {reference.text}"
-            )
-            summary = text(f"text/valid_{index}", shown)  # type: ignore[no-untyped-call]
+            texts = {
+                "source": translation.source,
+                "translation": best.text,
+                "reference": reference.text,
+            }
+            shown = "  \n".join(f"**{name}** {_literal(each)}" for name, each in texts.items())
+            summary = text(f"valid_text/{index}", shown)  # type: ignore[no-untyped-call]
             self._file.add(summary, update)
-            tag = f"attention/valid_{index}"
+            tag = f"valid_attention/{index}"
             num_heads, num_rows, _ = best.attention_weights.shape
             for head in range(num_heads if num_rows else 0):
                 weights = best.attention_weights[head : head + 1]
                 figure = attention_figure(weights, translation.source_tokens, best.tokens)
                 name = tag if num_heads == 1 else f"{tag}/head_{head + 1}"
                 self._file.add_image(name, figure, update)
+
+    def _main(self, values: Mapping[str, float], update: int) -> None:
+        """Repeat points in the group of charts that TensorBoard shows first."""
+        for summary in _points({f"{MAIN}/{name}": value for name, value in values.items()}):
+            self._file.add(summary, update)
 
     def _scalars(self, values: Mapping[str, float], update: int) -> None:
         for summary in _points(values):
@@ -195,6 +211,11 @@ def draw_results(
         _, start, end = hparams(values, dict(measures))  # type: ignore[no-untyped-call]
         for summary in (start, end, *_points(measures)):
             file.add(summary, update)
+
+
+def _literal(shown: str) -> str:
+    """Escape what would be Markdown or HTML."""
+    return re.sub(r"([\\`*_{}\[\]()#+.!-])", r"\\\1", html.escape(shown, quote=False))
 
 
 def _points(values: Mapping[str, float]) -> Iterator[Summary]:

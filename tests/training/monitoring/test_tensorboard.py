@@ -1,4 +1,7 @@
+import dataclasses
+import html
 import math
+import re
 import struct
 import time
 import zlib
@@ -6,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from markdown import markdown
 from matplotlib.figure import Figure
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 from tiny_training import event_files, read_scalars, read_tags, tiny_config
@@ -79,6 +83,7 @@ def test_an_interval_draws_its_means(tmp_path, num_guided, overflows):
 
     points = {tag: curve[4] for tag, curve in read_scalars(tmp_path).items()}
     expected = {
+        "main/train_loss": 1.5,
         "train/loss": 1.5,
         "train/perplexity": math.exp(1.5),
         "train/learning_rate": 0.1,
@@ -100,13 +105,13 @@ def test_the_results_of_a_later_end_replace_those_of_an_earlier_one(tmp_path):
         draw(board, 0.5, update=1)
     config = tiny_config(tmp_path)
     for update, bleu in ((1, 10.0), (1, 10.0), (2, 12.5)):
-        draw_results(path, config, {"test/bleu": bleu}, update=update)
+        draw_results(path, config, {"z_results/test_bleu": bleu}, update=update)
 
     events = [event for file in event_files(path) for event in EventFileLoader(str(file)).Load()]
     tags = [value.tag for event in events for value in event.summary.value]
-    assert tags.count("test/bleu") == tags.count("_hparams_/session_start_info") == 1
+    assert tags.count("z_results/test_bleu") == tags.count("_hparams_/session_start_info") == 1
     points = read_scalars(path)
-    assert (points["test/bleu"], points["train/loss"]) == ({2: 12.5}, {1: 0.5})
+    assert (points["z_results/test_bleu"], points["train/loss"]) == ({2: 12.5}, {1: 0.5})
 
 
 @pytest.mark.parametrize("num_heads", [0, 1, 3])
@@ -115,6 +120,7 @@ def test_a_validation_draws_its_scores_and_each_of_several_heads(tmp_path, num_h
         board.validation(evaluation(num_heads=num_heads), update=7)
 
     expected = {f"valid/{name}": value for name, value in SCORES.items()}
+    expected |= {"main/valid_bleu": SCORES["bleu"], "main/valid_loss": SCORES["loss"]}
     figure = set()
     if num_heads > 1:
         figure = {"valid/heads"}
@@ -133,9 +139,35 @@ def test_samples_are_texts_and_one_map_per_head(tmp_path, num_heads, maps):
         board.samples(evaluation(num_heads=num_heads), update=3)
 
     tags = read_tags(tmp_path)
-    assert {f"text/valid_{index}/text_summary" for index in range(2)} <= tags
-    drawn = {tag for tag in tags if tag.startswith("attention/")}
-    assert drawn == {f"attention/valid_{index}{head}" for index in range(2) for head in maps}
+    assert {f"valid_text/{index}/text_summary" for index in range(2)} <= tags
+    drawn = {tag for tag in tags if tag.startswith("valid_attention/")}
+    assert drawn == {f"valid_attention/{index}{head}" for index in range(2) for head in maps}
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "**bold** call __init__ with `x`, see [a](http://b) and ![c](d)",
+        r"a\*b \\ c\ ",
+        "<2de> x & y &amp; z &#42; <script>alert(1)</script>",
+        "# title | 1. item | - a + b ~~c~~ > d",
+        "||| --- {.x} $a$ <a@b.c> *_`",
+    ],
+)
+def test_a_sample_shows_literal_text(tmp_path, shown):
+    [translation, reference] = sample([4], torch.full((1, 2, 2), 0.5))
+    texts = translation._replace(source=shown)
+    drawn = dataclasses.replace(evaluation(), samples=[Sample(texts, reference)])
+
+    with TensorBoard(tmp_path, first_update=1) as board:
+        board.samples(drawn, update=3)
+
+    [path] = event_files(tmp_path)
+    values = [value for event in EventFileLoader(str(path)).Load() for value in event.summary.value]
+    [written] = next(each for each in values if "text" in each.tag).tensor.string_val
+    page = markdown(written.decode(), extensions=["tables", "fenced_code"])  # as TensorBoard does
+    first = html.unescape(re.sub(r"<[^>]+>", "", page)).splitlines()[0]
+    assert first == f"source {shown}"
 
 
 def test_a_sample_without_a_token_has_no_map(tmp_path):
@@ -145,8 +177,8 @@ def test_a_sample_without_a_token_has_no_map(tmp_path):
     with TensorBoard(tmp_path, first_update=1) as board:
         board.samples(found, update=3)
 
-    drawn = {tag for tag in read_tags(tmp_path) if tag.startswith("attention/")}
-    assert drawn == {f"attention/valid_1/head_{head}" for head in (1, 2)}
+    drawn = {tag for tag in read_tags(tmp_path) if tag.startswith("valid_attention/")}
+    assert drawn == {f"valid_attention/1/head_{head}" for head in (1, 2)}
 
 
 def test_an_update_has_its_place_in_minutes_and_target_tokens(tmp_path):
