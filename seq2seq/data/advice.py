@@ -12,6 +12,7 @@ from seq2seq.data.corpus import Pair
 logger = logging.getLogger(__name__)
 
 _FEW = 20  # up to this many pairs with equal sides give no warning
+_FEW_TO_SCORE = 2000  # up to this many pairs, a validation is short
 _MOST_SHIFT = 3  # largest number of missing lines that is detected
 _FEWEST, _MOST_BLOCKS = 200, 20  # pairs per block; lengths correlate 0.07 by chance
 _BETTER_FIT = 0.4  # a shift that improves the correlation by more is reported
@@ -79,6 +80,13 @@ def warn_of_shift(name: str, encoded: EncodedCorpus) -> None:
             name,
             fit,
         )
+
+
+def warn_of_long_validation(name: str, num_pairs: int, *, num_train: int) -> None:
+    """Warn about a validation set whose translation may take longer than the training."""
+    if name.startswith("valid") and num_pairs > max(_FEW_TO_SCORE, 0.1 * num_train):
+        advice = "pairs are translated at each validation; 1,000 to 2,000 are enough"
+        logger.warning("%s: %d %s", name, num_pairs, advice)
 
 
 def hash_pair(pair: Pair) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from seq2seq.config.schema import TrainConfig
-from seq2seq.data.advice import warn_of_shared
+from seq2seq.data.advice import warn_of_long_validation, warn_of_shared
 from seq2seq.data.batching import (
     EncodedCorpus,
     IdRows,
@@ -113,6 +113,7 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
         text = model_corpus(corpus, rules, is_training=False)
         ids = encode_corpus(text, tokenizers, replace(config.data, max_length=UNLIMITED))
         warn_of_shared(corpus.name, ids, encoded)
+        warn_of_long_validation(corpus.name, len(ids), num_train=len(encoded))
         pairs = list(corpus)
         links = [pair.links for pair in pairs if pair.links is not None]
         return EvaluationSet(

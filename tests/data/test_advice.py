@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tiny_data import list_corpus, shared
 
-from seq2seq.data.advice import hash_pair, warn_of_shared
+from seq2seq.data.advice import hash_pair, warn_of_long_validation, warn_of_shared
 from seq2seq.data.batching import EncodedCorpus
 from seq2seq.data.cache import encode_corpus
 from seq2seq.data.config import DataConfig, OnInvalid
@@ -116,3 +116,19 @@ def test_hashes_of_pairs_are_equal_only_if_both_texts_are():
 
     assert len({hash_pair(pair) for pair in pairs}) == 4
     assert hash_pair(pairs[0]) == hash_pair(Pair("a", "b", part=3))
+
+
+@pytest.mark.parametrize(
+    ("name", "num_pairs", "num_train", "is_long"),
+    [
+        ("valid", 2001, 20_000, True),
+        ("valid.talks", 2001, 9, True),
+        ("valid", 2000, 9, False),
+        ("valid", 3000, 30_000, False),
+        ("test", 2001, 9, False),
+    ],
+)
+def test_a_long_validation_is_warned_of(name, num_pairs, num_train, is_long, caplog):
+    warn_of_long_validation(name, num_pairs, num_train=num_train)
+
+    assert bool(caplog.messages) == is_long
