@@ -23,7 +23,7 @@ with imports_in_one_line():
     from seq2seq.cli.sweep import launched_job, run_job, stopped_sweeps_in_one_line
     from seq2seq.config.composition import check_repeated_keys, config_directory, to_dataclass
     from seq2seq.config.plugins import as_argument, load_plugins, load_plugins_of
-    from seq2seq.config.schema import TrainConfig, register_schemas
+    from seq2seq.config.schema import Metric, TrainConfig, register_schemas
     from seq2seq.files.paths import expand_home
     from seq2seq.runtime.process import keep_freed_memory
     from seq2seq.runtime.torchrun import is_first_process
@@ -118,8 +118,10 @@ def _train_into(config: TrainConfig, path: Path) -> float:
 
     A sweeper that saw test scores would fit the configuration to the test set.
     """
-    valid = run_training(config, path).valid
-    return metric_value(valid, config.training.validation.metric)
+    valid, metric = run_training(config, path).valid, config.training.validation.metric
+    if metric is Metric.loss:  # comparable even if the sweep searches tokenizers
+        return -valid.scores["character_loss"]
+    return metric_value(valid, metric)
 
 
 def _next_commands(config: TrainConfig, path: Path) -> str:

@@ -81,6 +81,8 @@ class Measure(ABC):
     """Whether the measure is computed only at the end of training."""
     is_detail: ClassVar[bool] = False
     """Whether the measure is shown only in detailed tables, not in a log."""
+    is_per_token: ClassVar[bool] = False
+    """Whether the measure means something else if texts are split into other tokens."""
 
     def __init_subclass__(cls) -> None:
         if cls.name:
@@ -147,7 +149,7 @@ class Loss(Measure):
     """nats per target token of the references, without label smoothing"""
 
     name, title, better, needs = "loss", "Loss", "lower", "losses"
-    is_detail = True
+    is_detail = is_per_token = True
 
     def rows(self, sentences: Sentences) -> ArrayLike:
         return sentences.losses
@@ -161,6 +163,17 @@ class Perplexity(Loss):
 
     def score(self, statistics: Array) -> Array:
         return np.asarray(np.exp(np.minimum(ratio(statistics), 700)))
+
+
+class CharacterLoss(Measure):
+    """nats per character of the references, for models with different tokens"""
+
+    name, title, better, needs = "character_loss", "Loss per character", "lower", "losses"
+    is_detail = True
+
+    def rows(self, sentences: Sentences) -> ArrayLike:
+        texts = sentences.references[0]
+        return [(loss, len(text)) for (loss, _), text in zip(sentences.losses, texts, strict=True)]
 
 
 class Aer(Measure):
@@ -205,7 +218,7 @@ class OfHeads(Measure):
     """A measure of attention weights: the mean of the heads, and each head."""
 
     needs = "attention"
-    has_heads = is_detail = True
+    has_heads = is_detail = is_per_token = True
 
     def rows(self, sentences: Sentences) -> ArrayLike:
         rows = []

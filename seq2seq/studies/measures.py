@@ -33,9 +33,18 @@ def compare_measures(comparisons: Sequence[BaselineComparison], notes: list[str]
         comparisons: The groups and their baselines.
         notes: Groups with too few rare words for a test add a line.
     """
+    others = [each for each in comparisons if each.baseline and not have_same_tokens(each)]
+    if others:
+        titles = ", ".join(each.title for each in MEASURES.values() if each.is_per_token)
+        notes.append(
+            f"{titles} are not compared in {len(others)} of {len(comparisons)} groups, which split "
+            "the test set into other tokens than the baseline; compare the loss per character."
+        )
     for name in COMPARED:
         compared, found, few = [], [], []
         for each in comparisons:
+            if MEASURES[name].is_per_token and each in others:
+                continue
             sides = [] if each.baseline is None else [each.group, each.baseline]
             if not sides or any(name not in run.statistics for side in sides for run in side.runs):
                 continue
@@ -56,6 +65,16 @@ def compare_measures(comparisons: Sequence[BaselineComparison], notes: list[str]
         for each, result in zip(compared, correct(found), strict=True):
             values = result.effect, *result.interval, result.p_corrected
             each.columns |= {f"{name}_{end}": v for end, v in zip(ENDINGS, values, strict=True)}
+
+
+def have_same_tokens(compared: BaselineComparison) -> bool:
+    """Return whether a group and its baseline split each sentence into equally many tokens."""
+    runs = [run for side in (compared.group, compared.baseline) if side for run in side.runs]
+    for name in ("loss", "coverage"):  # they count the target tokens and the source tokens
+        counts = [run.statistics[name][:, 0, 1] for run in runs if name in run.statistics]
+        if any(not np.array_equal(each, counts[0]) for each in counts):
+            return False
+    return True
 
 
 def count_rare_words(groups: Sequence[Group], notes: list[str]) -> None:

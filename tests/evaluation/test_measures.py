@@ -133,12 +133,15 @@ def test_a_row_of_the_table_says_what_readers_need():
 
 def test_only_what_is_known_is_measured():
     assert measure(Sentences(references=[SENTENCES])) == {}
-    losses = measure(Sentences(losses=[(3.0, 2), (1.0, 2)]))
-    assert total_scores(losses) == {"loss": 1.0, "perplexity": pytest.approx(math.e)}
+    losses = measure(Sentences(losses=[(3.0, 2), (1.0, 2)], references=[["two words", "b"]]))
+    expected = {"loss": 1.0, "perplexity": pytest.approx(math.e), "character_loss": 0.4}
+    assert total_scores(losses) == expected
 
 
 def test_perplexity_stays_finite():
-    assert math.isfinite(total_scores(measure(Sentences(losses=[(1e6, 1)])))["perplexity"])
+    assert math.isfinite(
+        total_scores(measure(Sentences(losses=[(1e6, 1)], references=[["a"]])))["perplexity"]
+    )
 
 
 def test_words_are_scored_in_the_range_of_their_training_frequency():

@@ -75,7 +75,7 @@ def test_the_curves_are_those_of_tensorboard(trained):
 
     found, expected = read_curves(path), read_scalars(path)
 
-    assert len(found) == 14 - 5  # without those of attention
+    assert len(found) == 15 - 5  # without those of attention
     assert found == {tag: expected[tag] for tag in found}
 
 
@@ -96,7 +96,7 @@ def test_a_study_has_charts_with_a_line_for_each_group_that_has_the_measure(trai
     section = curves_section(group_runs(read_runs([trained])), notes)
 
     of_attention = ["Entropy", "Coverage", "Sharpness", "</s>", "Backward"]
-    titles = ["BLEU", "chrF", "Loss", "Perplexity", *of_attention]
+    titles = ["BLEU", "chrF", "Loss", "Perplexity", "Loss per character", *of_attention]
     assert [chart["title"] for chart in section.charts] == [
         "Training loss",
         *(f"{title}, validation" for title in titles),
@@ -107,7 +107,7 @@ def test_a_study_has_charts_with_a_line_for_each_group_that_has_the_measure(trai
         for index, group in enumerate(group_runs(read_runs([trained])))
         if group.label != "none"
     ]
-    assert drawn == [[0, 1]] * 5 + [[with_attention]] * 5
+    assert drawn == [[0, 1]] * 6 + [[with_attention]] * 5
     assert notes == []
     assert lines_of(section.charts[1])[0]["x"] == pytest.approx([6.0, 12.0, 18.0])
     assert section.axes == ["Updates", "Minutes", "Target tokens"]

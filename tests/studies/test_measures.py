@@ -2,6 +2,7 @@ import csv
 import json
 import shutil
 
+import numpy as np
 import pytest
 from tiny_study import write_study
 
@@ -30,13 +31,26 @@ def test_differences_are_those_of_the_results(groups, monkeypatch):
     row, of_baseline = compare([group, baseline], [baseline, None])
 
     assert of_baseline == {}
-    names = ("chrf", "ter", "loss", "perplexity", "rare_words")
+    names = ("chrf", "ter", "loss", "perplexity", "character_loss", "rare_words")
     assert row.keys() == {f"{name}_{end}" for name in names for end in ENDINGS}
     for name in names:
         expected = group.mean(name) - baseline.mean(name)
         assert row[f"{name}_difference"] == pytest.approx(expected, rel=1e-3, abs=1e-6)
         assert row[f"{name}_low"] <= row[f"{name}_difference"] <= row[f"{name}_high"]
         assert 0 < row[f"{name}_p"] <= 1
+
+
+def test_measures_per_token_are_compared_only_with_the_same_tokens(groups):
+    notes, [group, baseline] = [], groups
+    rows = group.runs[0].statistics["loss"]
+    group.runs[0].statistics["loss"] = rows + np.array([0.0, 1.0])
+
+    row, _ = compare([group, baseline], [baseline, None], notes)
+
+    assert not any(name.startswith(("loss", "perplexity")) for name in row)
+    assert "character_loss_p" in row and "chrf_p" in row
+    assert notes[0].startswith("Loss, Perplexity, Entropy") and "in 1 of 2 groups" in notes[0]
+    group.runs[0].statistics["loss"] = rows
 
 
 def test_a_handful_of_rare_words_is_counted_and_not_tested(groups):

@@ -140,7 +140,7 @@ def test_a_trained_study_is_reported_in_full(trained, report):
         assert f">{title}</h2>" in page
     assert "All runs ended, and all of them are compared." in page
     assert sorted(groups_on(page)) == ["multihead", "none"]
-    assert page.count('<div class="chart">') == 10 + 2
+    assert page.count('<div class="chart">') == 11 + 2
     assert [run["name"] for run in data["maps"]["runs"]] == [
         "multihead, seed 1",
         "multihead, seed 2",
