@@ -18,6 +18,7 @@ from seq2seq.serving.app import Service
 from seq2seq.serving.config import ServeConfig
 from seq2seq.serving.models import LoadedModel
 from seq2seq.serving.server import bind, make_server
+from seq2seq.text.habits import Split
 from seq2seq.text.sentences import split_sentences
 
 KEYS = ("a-key-of-16-bytes", "another-key-of-16-bytes")
@@ -31,7 +32,7 @@ _VALUES = {
     "precision": "fp32",
     "threads": None,
     "batch_size": 8,
-    "split_length": 1,
+    "split": Split.auto,
     "max_waiting": 50,
     "timeout": 20.0,
     "max_characters": 300,

@@ -7,7 +7,7 @@ import torch
 
 from seq2seq.checkpoints.checkpoint import Checkpoint, save_checkpoint
 from seq2seq.checks import field_types
-from seq2seq.cli.translate_config import LongLines, OutputFormat, TranslateConfig, UnknownTokens
+from seq2seq.cli.translate_config import OutputFormat, TranslateConfig, UnknownTokens
 from seq2seq.config.schema import TrainConfig, build_model, load_config
 from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.data.tokenizers.words import CharacterTokenizer
@@ -16,6 +16,7 @@ from seq2seq.inference.translator import Translator
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.search.config import BeamConfig, GreedyConfig, convert_search
+from seq2seq.text.habits import Split
 
 SENTENCES = [
     "ein hund rennt",
@@ -99,9 +100,8 @@ def make_translate_config(checkpoint: Path | str | list[str], **changes: object)
         "device": Device.cpu,
         "precision": Precision.fp32,
         "decoding": BeamConfig() if "reference" in changes else search,
-        "long_lines": LongLines.whole,
+        "split": Split.auto,
         "unknown_words": UnknownTokens.keep,
-        "split_length": None,
         "plugins": [],
         "kernels": "fast",
     }
@@ -123,6 +123,6 @@ def translated(source: str, text: str) -> Translation:
         finished=True,
         ids=[],
         tokens=[],
-        attention_weights=torch.zeros(0),
+        attention_weights=torch.zeros(1, 1, 1),
     )
     return Translation(source, [], [], [hypothesis])

@@ -24,6 +24,7 @@ from seq2seq.data.tokenizers.interface import (
 from seq2seq.files.atomic import DamagedFileError, load_archive, whole_file
 from seq2seq.files.paths import expand_home, nearest_existing
 from seq2seq.model.seq2seq import Seq2Seq
+from seq2seq.text.habits import UNKNOWN_HABITS, TextHabits
 from seq2seq.version import __version__
 
 logger = logging.getLogger(__name__)
@@ -50,6 +51,8 @@ class _Content(TypedDict):
     tokenizers: dict[str, TokenizerState]
     model: dict[str, Tensor]
     training: TrainingState | None
+    habits: dict[str, float]
+    """Habits of the training text; empty in earlier files."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -62,6 +65,8 @@ class Checkpoint:
     """Weights from `Seq2Seq.state_dict`."""
     training_state: TrainingState | None
     """State to resume the training from; None in a file that is only for translating."""
+    habits: TextHabits = UNKNOWN_HABITS
+    """Habits of the training text."""
     origin: str = "the checkpoint"
     """File that the checkpoint was read from, for messages."""
 
@@ -109,6 +114,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "tokenizers": tokenizers_state(checkpoint.tokenizers),
         "model": checkpoint.model_state,
         "training": checkpoint.training_state,
+        "habits": checkpoint.habits._asdict(),
     }
     with whole_file(path) as file:
         torch.save(content, file)
@@ -154,6 +160,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         raise ValueError(f"checkpoint={path}: {error}{_versions(content)}") from error
     try:
         tokenizers = tokenizers_from_state(content["tokenizers"])
+        habits = TextHabits(**content["habits"])
     except Exception as error:  # tokenizers raise many types
         raise ValueError(_refusal(path)) from error
     return Checkpoint(
@@ -161,6 +168,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         tokenizers=tokenizers,
         model_state=content["model"],
         training_state=content["training"],
+        habits=habits,
         origin=f"checkpoint={path}",
     )
 
@@ -281,6 +289,7 @@ def _read(path: Path) -> _Content:
         raise ValueError(
             f"checkpoint={path} has format {content['format']}, but this version reads {FORMAT}"
         )
+    content.setdefault("habits", {})
     if content.keys() != _Content.__annotations__.keys():
         raise ValueError(_refusal(path))
     return cast(_Content, content)

@@ -14,7 +14,6 @@ with imports_in_one_line():
     from seq2seq.export.folder import RUNTIME, ExportPrecision, read_runtime
     from seq2seq.files.paths import expand_home
     from seq2seq.files.text import open_lines
-    from seq2seq.inference.sentence_splitting import SentenceSplitter
     from seq2seq.runtime.process import keep_freed_memory
     from seq2seq.search.config import (
         BeamConfig,
@@ -91,7 +90,6 @@ def _load_checkpoint(path: str, config: ServeConfig) -> LoadedModel:
     import torch
 
     from seq2seq.checkpoints.checkpoint import load_checkpoint
-    from seq2seq.data.tokenizers.interface import leading_symbols
     from seq2seq.inference.translator import Translator
     from seq2seq.runtime.numerics import choose_numerics
 
@@ -108,14 +106,12 @@ def _load_checkpoint(path: str, config: ServeConfig) -> LoadedModel:
         checkpoint.build_model(),
         tokenizers=checkpoint.tokenizers,
         numerics=choose_numerics(config.device, config.precision),
-    )
-    splitter = SentenceSplitter(
-        split_length=config.split_length,
-        num_tokens=translator.num_tokens,
-        leading_symbols=partial(leading_symbols, translator.tokenizers.source),
+        habits=checkpoint.habits,
     )
     data = checkpoint.config.data
-    return LoadedModel((data.source, data.target), translator, splitter.sentences)
+    splitter = translator.splitter(config.split)
+    translate = partial(translator, split=config.split)
+    return LoadedModel((data.source, data.target), translate, splitter.sentences)
 
 
 def _load_exported(path: str, config: ServeConfig) -> LoadedModel:
@@ -123,12 +119,9 @@ def _load_exported(path: str, config: ServeConfig) -> LoadedModel:
 
     runtime = read_runtime(expand_home(path, key="checkpoint"))
     translator = OnnxTranslator.load(path, threads=config.threads or 1)
-
-    def num_tokens(line: str) -> int:
-        return len(translator.source_tokenizer.encode([line])[0])
-
-    splitter = SentenceSplitter(split_length=config.split_length, num_tokens=num_tokens)
-    return LoadedModel((runtime.source, runtime.target), translator, splitter.sentences)
+    splitter = translator.splitter(config.split)
+    translate = partial(translator, split=config.split)
+    return LoadedModel((runtime.source, runtime.target), translate, splitter.sentences)
 
 
 _LOADERS = {

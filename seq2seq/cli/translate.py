@@ -27,6 +27,7 @@ with imports_in_one_line():
     from seq2seq.files.links import check_links, parse_links
     from seq2seq.files.text import open_lines
     from seq2seq.inference.results import Translation
+    from seq2seq.inference.sentence_splitting import has_attention
     from seq2seq.inference.translator import Translator
     from seq2seq.inference.windows import BATCHES_PER_WINDOW
     from seq2seq.runtime.process import keep_freed_memory
@@ -157,7 +158,7 @@ def _page(path: str, new_file: NewFile) -> Iterator[Report]:
         page = AttentionPage(file)
 
         def report(translation: Translation, index: int) -> None:
-            if not translation.source_ids:
+            if not translation.source_ids or not has_attention(translation):
                 return
             best = translation.best
             page.add(

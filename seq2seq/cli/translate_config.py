@@ -18,13 +18,12 @@ from seq2seq.checks import (
 )
 from seq2seq.cli.command_line import load_command
 from seq2seq.cli.outputs import check_overwrites
-from seq2seq.inference.windows import VERY_LONG
 from seq2seq.kernels.products import Kernels
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.search.config import DecodingConfig
 from seq2seq.search.registry import decoding_config_types
+from seq2seq.text.habits import Split
 
-_SPLIT_LENGTH = 100
 _SHARD = re.compile("([1-9][0-9]{0,8})/([1-9][0-9]{0,8})")
 
 
@@ -39,15 +38,6 @@ class OutputFormat(Enum):
     json = "json"
     """A JSON object for each line, with source, hypotheses, tokens, attention, the `score` as in
     `nbest`, and the `log_probability` without a penalty."""
-
-
-class LongLines(Enum):
-    """The treatment of lines of many tokens."""
-
-    whole = "whole"
-    """Translate the line as one sentence, unless it is extremely long."""
-    split = "split"
-    """Split the line into sentences, and join their translations with spaces."""
 
 
 class UnknownTokens(Enum):
@@ -71,8 +61,6 @@ class Use(Enum):
     """No translation depends on the key, so a translation may continue with another value."""
     constraint = "constraint"
     """The key constrains the search."""
-    whole_lines = "whole_lines"
-    """The key needs a translation of each whole line, not of its sentences."""
     whole_text = "whole_text"
     """One process makes the output from all translations."""
     attention = "attention"
@@ -92,9 +80,9 @@ class TranslateConfig(Config):
     """Text to translate instead of an input file."""
     input: Annotated[FilePaths | None, Use.read]
     """Files to translate; None: standard input."""
-    reference: Annotated[FilePaths | None, Use.read, Use.whole_lines]
+    reference: Annotated[FilePaths | None, Use.read]
     """Files of reference translations, parallel to the input, to score instead of searching."""
-    prefixes: Annotated[FilePaths | None, Use.read, Use.whole_lines, Use.constraint]
+    prefixes: Annotated[FilePaths | None, Use.read, Use.constraint]
     """Files of prefixes, parallel to the input; each translation begins with its prefix, which may
     be empty."""
     banned_phrases: Annotated[FilePath | None, Use.read, Use.constraint]
@@ -105,13 +93,11 @@ class TranslateConfig(Config):
     output: Annotated[FilePaths | None, Use.written, Use.free]
     """One output file for all inputs, or one for each input; None: standard output."""
     output_format: OutputFormat
-    alignments: Annotated[FilePath | None, Use.written, Use.free, Use.whole_lines, Use.attention]
+    alignments: Annotated[FilePath | None, Use.written, Use.free, Use.attention]
     """File for the word links of the best translations, in Pharaoh format."""
-    attention_plot: Annotated[FilePath | None, Use.whole_lines, Use.attention]
+    attention_plot: Annotated[FilePath | None, Use.attention]
     """Directory for an image of the attention of each translation."""
-    attention_html: Annotated[
-        FilePath | None, Use.written, Use.whole_lines, Use.whole_text, Use.attention
-    ]
+    attention_html: Annotated[FilePath | None, Use.written, Use.whole_text, Use.attention]
     """HTML file to write, which shows the attention of the best translations."""
     gold: Annotated[FilePath | None, Use.read, Use.whole_text, Use.attention]
     """File of gold links in Pharaoh format, to compare with the links of the reference."""
@@ -129,10 +115,7 @@ class TranslateConfig(Config):
     progress: Annotated[bool | None, Use.free]
     """Whether to show a progress bar on stderr; None: if stderr is a terminal and the translations
     go elsewhere."""
-    long_lines: LongLines
-    split_length: Count | None
-    """Maximum number of tokens in a line that stays whole; None: 100 with long_lines=split, else
-    1,000."""
+    split: Split
     device: Device
     """Device to translate on; auto: CUDA if available."""
     precision: Precision
@@ -189,6 +172,11 @@ class TranslateConfig(Config):
                     "unknown_words=copy changes translations, but reference= scores them as they "
                     "are; remove one of them"
                 )
+            if self.split is not Split.auto:
+                yield (
+                    f"split={self.split.name} is for a search, but reference= scores whole lines; "
+                    "remove one of them"
+                )
             for each in self.given(Use.constraint).values():
                 yield (
                     f"{each} constrains a search, but with reference= no search runs; remove one "
@@ -196,14 +184,6 @@ class TranslateConfig(Config):
                 )
         yield from self._contradictions_of_parts()
         shows_all = self.output_format is not OutputFormat.text
-        if self.long_lines is LongLines.split:
-            whole = list(self.given(Use.whole_lines).values())
-            whole += [f"output_format={self.output_format.value}"] if shows_all else []
-            for each in whole:
-                yield (
-                    f"{each} needs long_lines=whole; a split line has a text, but no prefix, "
-                    "score or attention of its own"
-                )
         n_best = getattr(self.decoding, "n_best", 1)  # greedy search has no n_best
         if n_best > 1 and not (shows_all or self.reference or self.attention_plot):
             yield (
@@ -236,16 +216,6 @@ class TranslateConfig(Config):
     def has_parts(self) -> bool:
         """Return whether the input is translated in parts, each with files of its own."""
         return self.resume or self.processes > 1
-
-    def most_tokens(self) -> int:
-        """Return the most tokens of a line that stays whole."""
-        default = _SPLIT_LENGTH if self.long_lines is LongLines.split else VERY_LONG
-        return self.split_length or default
-
-    def needs_whole_lines(self) -> bool:
-        """Return whether an output has more of a line's translation than its text."""
-        shows_all = self.output_format is not OutputFormat.text
-        return shows_all or bool(self.given(Use.whole_lines))
 
     def shards(self) -> tuple[int, int]:
         """Return the shard of the input to translate, from 1, and the number of shards."""

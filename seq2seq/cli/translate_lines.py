@@ -2,19 +2,23 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import chain, islice
 from pathlib import Path
 
-from seq2seq.cli.translate_config import TranslateConfig, UnknownTokens, Use, shown
+from seq2seq.cli.translate_config import (
+    OutputFormat,
+    TranslateConfig,
+    UnknownTokens,
+    Use,
+    shown,
+)
 from seq2seq.cli.translate_streams import Window, format_translation
-from seq2seq.data.tokenizers.interface import leading_symbols
 from seq2seq.files.atomic import whole_file
 from seq2seq.files.links import format_links
 from seq2seq.files.paths import expand_home
 from seq2seq.files.text import open_lines
 from seq2seq.inference.lexical_constraints import BannedPhrases, PrefixError
 from seq2seq.inference.results import Translation
-from seq2seq.inference.sentence_splitting import SentenceSplitter, join_translations
+from seq2seq.inference.sentence_splitting import has_attention
 from seq2seq.inference.translation import StreamCounts
 from seq2seq.inference.translator import Translator
 from seq2seq.inference.unknown_words import UnknownWords, read_dictionary
@@ -50,11 +54,8 @@ class LineTranslator:
         self.counts = StreamCounts(translator.tags, decoding, self._banned)
         """Counts of everything that deserves a warning so far."""
         self._unknown_words = _unknown_words(config, translator, self.counts)
-        self._splitter = SentenceSplitter(
-            split_length=config.most_tokens(),
-            num_tokens=translator.num_tokens,
-            leading_symbols=partial(leading_symbols, translator.tokenizers.source),
-        )
+        is_shown = config.attention_plot or config.attention_html
+        self._shows_attention = bool(is_shown) or config.output_format is OutputFormat.json
 
     def translate(
         self, window: Window, on_line: Callable[[str], None] = ignore
@@ -69,6 +70,8 @@ class LineTranslator:
         offset = window.line - window.number if len(self.config.output or ()) > 1 else 0
         translations = self._score if self.config.reference else self._search
         for number, translation in enumerate(translations(window, on_line), start=window.number):
+            if self._shows_attention and not has_attention(translation):
+                self.counts.count("without_attention", number - window.number)
             if self._plots is not None:
                 _draw(translation, number, self._plots)
             contents = {
@@ -90,14 +93,13 @@ class LineTranslator:
 
     def _search(self, window: Window, on_line: Callable[[str], None]) -> Iterator[Translation]:
         lines, prefixes = zip(*window.pairs, strict=True)
-        sentences = [self._split(line, window, index) for index, line in enumerate(lines)]
-        names = [self._line_name(window, i) for i, parts in enumerate(sentences) for _ in parts]
-        self.counts.line_name = names.__getitem__
+        self.counts.line_name = partial(self._line_name, window)
         found = self._translator.translate(
-            chain.from_iterable(sentences),
+            lines,
             self.config.decoding,
             batch_size=self.config.batch_size,
-            prefixes=prefixes if self.config.prefixes else None,  # with prefixes, no line is split
+            split=self.config.split,
+            prefixes=prefixes if self.config.prefixes else None,
             banned_phrases=self._banned,
             on_translation=lambda found: on_line(found.source),
             counts=self.counts,
@@ -105,8 +107,7 @@ class LineTranslator:
         if self._unknown_words is not None:
             found = map(self._unknown_words.replace, found)
         try:
-            for line, parts in zip(lines, sentences, strict=True):
-                yield join_translations(line, list(islice(found, len(parts))))
+            yield from found
         except PrefixError as error:
             raise ValueError(f"{window.line_name(error.index, side=1)} {error.reason}") from error
 
@@ -114,18 +115,6 @@ class LineTranslator:
         """Return the number of a line of the window, with its file if there are several."""
         has_several = len(self.config.input or ()) > 1
         return window.line_name(index) if has_several else str(window.line + index + 1)
-
-    def _split(self, line: str, window: Window, index: int) -> list[str]:
-        """Return the sentences of a line of the window."""
-        sentences, was_too_long = self._splitter.split(line)
-        if len(sentences) > 1 and self.config.needs_whole_lines():
-            raise ValueError(
-                f"{window.line_name(index)}: the line has {self._translator.num_tokens(line):,} "
-                f"tokens, more than {self.config.most_tokens():,}; break the line, or raise "
-                "split_length: time and memory grow with the square of the length"
-            )
-        self.counts.tally.count("split", self._line_name(window, index), was_too_long)
-        return sentences
 
 
 def _read_phrases(config: TranslateConfig) -> list[str]:
@@ -169,7 +158,7 @@ def _directory_of_plots(config: TranslateConfig) -> Path | None:
 
 def _draw(translation: Translation, number: int, directory: Path) -> None:
     """Draw each hypothesis; the file names of all but the best contain their rank."""
-    if not translation.source_ids:
+    if not translation.source_ids or not has_attention(translation):
         return
     for rank, hypothesis in enumerate(translation.hypotheses):
         figure = translation.figure(hypothesis)

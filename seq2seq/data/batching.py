@@ -19,6 +19,7 @@ from seq2seq.checks import Config, Count, Mark, counted
 from seq2seq.data.config import DataConfig, FilesConfig
 from seq2seq.runtime.numerics import copy_to_device, derive_seed
 from seq2seq.special_tokens import BOS, EOS, PAD
+from seq2seq.text.habits import UNKNOWN_HABITS, TextHabits
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +68,7 @@ class EncodedCorpus:
     """Hash of the text of each pair, to find pairs that two corpora share."""
     part_sizes: list[int] = field(default_factory=list)
     """Number of pairs in each part of a joined corpus, in order."""
+    habits: TextHabits = UNKNOWN_HABITS
 
     def __len__(self) -> int:
         return len(self.indices)

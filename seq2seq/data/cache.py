@@ -41,6 +41,7 @@ from seq2seq.files.atomic import (
 )
 from seq2seq.files.paths import expand_home, nearest_existing
 from seq2seq.special_tokens import UNK
+from seq2seq.text.habits import TextHabits, count_habits
 
 logger = logging.getLogger(__name__)
 
@@ -232,6 +233,7 @@ def encode_corpus(corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig)
         arrays["indices"],
         arrays["hashes"],
         arrays["part_sizes"].tolist(),
+        TextHabits(*(counts[name] / counts["pairs"] for name in TextHabits._fields)),
     )
     logger.info(
         "%s: %s with %s, %s of them unknown",
@@ -317,6 +319,7 @@ def _encode_into(
                 counts[f"unknown_{name}_ids"] += int(np.count_nonzero(rows.ids == UNK))
             counts["pairs"] += len(pairs)
             counts["long_pairs"] += len(pairs) - len(kept)
+            counts.update(count_habits((pair.source, pair.target) for pair in pairs))
             counts["equal_pairs"] += sum(pair.source == pair.target for pair in pairs)
             part_sizes.update(pairs[row].part for row in kept)
         if counts["pairs"] == 0:

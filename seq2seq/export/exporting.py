@@ -162,6 +162,7 @@ def _write(checkpoint: Checkpoint, folder: Path, precision: ExportPrecision) -> 
         normalizes=rules.normalizes,
         patterns=dict(rules.patterns),
         symbols=symbols,
+        **checkpoint.habits._asdict(),
         packages={name: version(name) for name in _PACKAGES},
         files={},
     )

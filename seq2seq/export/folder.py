@@ -62,6 +62,10 @@ class Runtime(Config, section=RUNTIME):
     """Regular expressions of the spans that are protected, by name."""
     symbols: list[int]
     """Target ids of the symbols for protected spans."""
+    several_sentences: Annotated[float, Range(0, 1)] = 0.0
+    """Share of the training sources with several sentences."""
+    without_words: Annotated[float, Range(0, 1)] = 0.0
+    """Share of the training sources without words that have another text as target."""
     packages: Annotated[dict[str, str], Texts()]
     """Versions of the packages that wrote the graphs."""
     files: Annotated[dict[str, str], Texts()]

@@ -26,8 +26,10 @@ from seq2seq.inference.results import (
     encode_lines,
     make_translation,
 )
+from seq2seq.inference.sentence_splitting import SentenceSplitter, SplitLines
 from seq2seq.inference.windows import cut_batches, in_order
 from seq2seq.search.config import BeamConfig, DecodingConfig, Hypothesis
+from seq2seq.text.habits import Split, TextHabits
 from seq2seq.text.rules import TextRules
 
 
@@ -41,6 +43,7 @@ class OnnxTranslator:
 
     def __init__(self, folder: Path, runtime: Runtime, *, threads: int) -> None:
         self.num_heads = runtime.num_heads
+        self._habits = TextHabits(runtime.several_sentences, runtime.without_words)
         self.decoding: DecodingConfig = runtime.decoding
         rules = TextRules(runtime.normalizes, runtime.patterns)
         self.source_tokenizer = SubwordTokenizer(folder / SOURCE, rules)
@@ -86,13 +89,15 @@ class OnnxTranslator:
         decoding: DecodingConfig | None = None,
         *,
         batch_size: int = 64,
+        split: Split | str = Split.auto,
     ) -> list[Translation]:
-        """Translate a list of sentences; lines of whitespace get an empty translation.
+        """Translate a list of sentences as `seq2seq.Translator` does.
 
         Args:
             sentences: The sentences.
             decoding: A `GreedyConfig` or `BeamConfig`; None uses the search of the checkpoint.
             batch_size: Sentences translated together.
+            split: The lines to split into sentences.
 
         Raises:
             ValueError: The search or one of its options is not one of an exported model.
@@ -108,7 +113,7 @@ class OnnxTranslator:
 
         def translate_batch(batch: list[EncodedLine]) -> list[Translation]:
             if not batch[0].ids:  # no line of the batch has a token
-                return [make(line, empty) for line in batch]
+                return [make(line, empty, texts=[line.text.strip()]) for line in batch]
             found = search(
                 self.graphs,
                 [line.ids for line in batch],
@@ -117,10 +122,22 @@ class OnnxTranslator:
             )
             return list(map(make, batch, found))
 
-        lines = encode_lines(check_sentences(sentences), self.source_tokenizer)
+        splitter = self.splitter(split)
+        split_lines = SplitLines(((line, "") for line in check_sentences(sentences)), splitter)
+        texts = [sentence.text for sentence in split_lines]
+        lines = encode_lines(texts, self.source_tokenizer, splitter.stays)
         batches = cut_batches([len(line.ids) for line in lines], batch_size)
         found = (translate_batch([lines[row] for row in rows]) for rows in batches)
-        return list(in_order(batches, found))
+        return list(split_lines.join(in_order(batches, found)))
+
+    def splitter(self, split: Split | str) -> SentenceSplitter:
+        """Return what splits lines into the sentences that the model translates."""
+
+        def num_tokens(line: str) -> int:
+            [encoded] = encode_lines([line], self.source_tokenizer)
+            return len(encoded.ids)
+
+        return SentenceSplitter(self._habits, split=Split(split), num_tokens=num_tokens)
 
 
 class _Graphs:

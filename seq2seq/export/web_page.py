@@ -12,6 +12,7 @@ from seq2seq.export.folder import ENCODER, SOURCE, STEP, TARGET, Runtime, read_r
 from seq2seq.export.web_runtime import WebRuntime
 from seq2seq.files.atomic import whole_file
 from seq2seq.search.config import BeamConfig, convert_search
+from seq2seq.text.habits import TextHabits
 from seq2seq.text.sentences import RULES
 from seq2seq.visualization.page import render_page
 
@@ -49,6 +50,7 @@ def write_page(
 
 def _description(model: Runtime, examples: Sequence[str]) -> dict[str, object]:
     """Return what the page's script reads of a model."""
+    habits = TextHabits(model.several_sentences, model.without_words)
     return {
         "source": model.source,
         "target": model.target,
@@ -60,6 +62,8 @@ def _description(model: Runtime, examples: Sequence[str]) -> dict[str, object]:
         "sentences": RULES,
         "symbols": model.symbols,
         "rules": {"normalizes": model.normalizes, "pattern": javascript_pattern(model.patterns)},
+        "hasSentences": habits.has_sentences,
+        "keepsOtherText": habits.keeps_other_text,
     }
 
 

@@ -31,7 +31,7 @@ def encode_prefixes(
     tokenizer: Tokenizer,
     decoding: DecodingConfig,
     count: Callable[[str, int], None],
-    first: int,
+    indices: Sequence[int],
 ) -> list[EncodedLine]:
     """Encode prefixes, without the whitespace around them.
 
@@ -40,9 +40,9 @@ def encode_prefixes(
         sources: Source lines. The prefix of an empty line is dropped.
         tokenizer: The target tokenizer.
         decoding: The search, for its length limit.
-        count: Called with `prefixes_useless` or `prefixes_unknown`, and with the index of a prefix
-            that has no effect or unknown tokens.
-        first: Index of the first prefix in the stream.
+        count: Called with `prefixes_useless` or `prefixes_unknown`, and with the index of the line
+            of a prefix that has no effect or unknown tokens.
+        indices: Index of the line of each prefix in the stream.
 
     Raises:
         PrefixError: A prefix is longer than its translation may be.
@@ -52,14 +52,14 @@ def encode_prefixes(
         longest = decoding.longest(len(source.ids) + 1)
         if source.ids and len(prefix.ids) > longest:
             raise PrefixError(
-                first + row,
+                indices[row],
                 f"has {len(prefix.ids)} tokens, but the translation may have at most {longest}; "
                 f"shorten it, or raise decoding.max_length_offset={decoding.max_length_offset}",
             )
         if UNK in prefix.ids:
-            count("prefixes_unknown", first + row)
+            count("prefixes_unknown", indices[row])
         if prefix.ids and not source.ids:
-            count("prefixes_useless", first + row)
+            count("prefixes_useless", indices[row])
             encoded[row] = EncodedLine("", [])
     return encoded
 

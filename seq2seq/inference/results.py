@@ -2,7 +2,7 @@
 
 # N heads, T target length, S source length
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from seq2seq.search.config import Hypothesis
@@ -33,11 +33,14 @@ class TranslatedHypothesis(NamedTuple):
     tokens: list[str]
     """Label of each row of the attention weights; the last is EOS if finished."""
     attention_weights: "Tensor | Any"
-    """Attention weights (N, T, S): a tensor on the CPU, or a NumPy array from an exported model."""
+    """Attention weights (N, T, S): a tensor on the CPU, or a NumPy array from an exported model.
+    A line that was split has weights (N, 0, 0) if a head had more than a million."""
     token_log_probabilities: Sequence[float] = ()
     """Log-probability of each of `tokens`."""
     words: Sequence[int] | None = None
     """For each id, the index of its word in the text; None: the tokenizer finds the words."""
+    parts: "Sequence[TranslatedHypothesis]" = ()
+    """Translations of the sentences, if the line was split; the scores are the sums of theirs."""
 
     def __repr__(self) -> str:
         return (
@@ -58,6 +61,9 @@ class Translation(NamedTuple):
     """Hypotheses, best first; never empty."""
     spans: tuple[str, ...] = ()
     """Protected spans of the source, which symbols in the ids stand for."""
+    parts: "Sequence[Translation]" = ()
+    """Translations of the sentences, if the line was split. Its tokens are theirs, with the EOS of
+    each."""
 
     def __repr__(self) -> str:
         return (
@@ -133,7 +139,7 @@ def check_sentences(sentences: Sequence[str]) -> list[str]:
 
 
 class EncodedLine(NamedTuple):
-    """A line and its token ids, without EOS; a line of whitespace has no ids."""
+    """A line and its token ids, without EOS; whitespace and text that stays have no ids."""
 
     text: str
     ids: list[int]
@@ -141,12 +147,22 @@ class EncodedLine(NamedTuple):
     """Protected spans of the source, which symbols in the ids stand for."""
 
 
-def encode_lines(lines: Sequence[str], tokenizer: TextTokenizer) -> list[EncodedLine]:
-    """Encode source lines; all spans that the tokenizer's rules protect become symbols."""
+def encode_lines(
+    lines: Sequence[str],
+    tokenizer: TextTokenizer,
+    stays: Callable[[str], bool] = lambda line: not line.strip(),
+) -> list[EncodedLine]:
+    """Encode source lines; all spans that the tokenizer's rules protect become symbols.
+
+    Args:
+        lines: The lines.
+        tokenizer: Their tokenizer.
+        stays: Returns whether a line is not translated, so that it needs no ids.
+    """
     prepared = [tokenizer.rules.prepare(line) for line in lines]
     id_rows = tokenizer.encode([text for text, _ in prepared])
     return [
-        EncodedLine(line, ids if line.strip() else [], spans)
+        EncodedLine(line, []) if stays(line) else EncodedLine(line, ids, spans)
         for line, ids, (_, spans) in zip(lines, id_rows, prepared, strict=True)
     ]
 

@@ -14,7 +14,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from seq2seq.data.tokenizers.interface import UNKNOWN_SURFACE, TokenizerPair
+from seq2seq.data.tokenizers.interface import (
+    UNKNOWN_SURFACE,
+    TokenizerPair,
+    leading_symbols,
+    word_at,
+)
 from seq2seq.evaluation.alignment import argmax_links, word_weights
 from seq2seq.evaluation.measures import Sentences
 from seq2seq.files.links import GoldLinks, Links
@@ -54,6 +59,9 @@ def attention_links(
         ValueError: The model has no attention heads.
     """
     source, target = tokenizers
+    if translation.parts:
+        yield from _joined_links(translation, hypothesis, tokenizers=tokenizers)
+        return
     weights, words = hypothesis.attention_weights, hypothesis.words
     source_words = source.words(translation.source, translation.source_ids, translation.spans)
     if words is None:
@@ -61,6 +69,32 @@ def attention_links(
     labels = target.tokens(hypothesis.ids)
     for heads in chain([weights], (head.unsqueeze(0) for head in weights)):
         yield argmax_links(word_weights(heads, source_words, words, target_tokens=labels))
+
+
+def _joined_links(
+    translation: Translation, hypothesis: TranslatedHypothesis, *, tokenizers: TokenizerPair
+) -> Iterator[Links]:
+    """Yield the links of all sentences of a line, with the indices of the words in the line."""
+    line, text = translation.source, hypothesis.text
+    pairs = list(zip(translation.parts, hypothesis.parts, strict=True))
+    offsets = []
+    place = target_place = 0
+    for part, found in pairs:
+        # The symbols that every sentence begins with stand only once in the line.
+        tags = leading_symbols(tokenizers.source, part.source)
+        sentence = part.source[len(tags) :].strip()
+        place = line.index(sentence, place)
+        target_place = text.index(found.text, target_place)
+        num_tags = len(tags.split())
+        offsets.append((num_tags, word_at(line, place) - num_tags, word_at(text, target_place)))
+        place, target_place = place + len(sentence), target_place + len(found.text)
+    links = (attention_links(*pair, tokenizers=tokenizers) for pair in pairs)
+    for of_parts in zip(*links, strict=True):
+        yield frozenset(
+            (source if source < num_tags else source + offset, target + target_offset)
+            for found, (num_tags, offset, target_offset) in zip(of_parts, offsets, strict=True)
+            for source, target in found
+        )
 
 
 def read_sentences(
@@ -135,8 +169,13 @@ _LINES = {
         "check that both sides are parallel",
     ),
     "split": (
-        "very long lines that were split: %(split)d",
-        "raise split_length to keep such lines whole",
+        "lines that were cut into parts, because they or their sentences have more than 1,000 "
+        "tokens: %(split)d",
+        "split=never keeps them whole, at a cost that grows with the square of their length",
+    ),
+    "without_attention": (
+        "lines with so many tokens that their attention is not shown: %(without_attention)d",
+        "break these lines",
     ),
     "words_translated": ("unknown words replaced by dictionary entries: %(words_translated)d", ""),
     "words_copied": ("unknown words replaced by copies of source words: %(words_copied)d", ""),

@@ -14,7 +14,12 @@ from torch import Tensor
 from seq2seq.checkpoints.checkpoint import load_checkpoints
 from seq2seq.checks import counted
 from seq2seq.data.batching import IdRows, pad
-from seq2seq.data.tokenizers.interface import TokenizerPair, required_tags, symbol_ids
+from seq2seq.data.tokenizers.interface import (
+    TokenizerPair,
+    leading_symbols,
+    required_tags,
+    symbol_ids,
+)
 from seq2seq.files.links import Links
 from seq2seq.files.text import parallel
 from seq2seq.inference.ensemble import Ensemble, join_models
@@ -30,6 +35,7 @@ from seq2seq.inference.results import (
     encode_targets,
     make_translation,
 )
+from seq2seq.inference.sentence_splitting import Sentence, SentenceSplitter, SplitLines
 from seq2seq.inference.translation import (
     EncodedPair,
     StreamCounts,
@@ -48,6 +54,7 @@ from seq2seq.runtime.numerics import (
 )
 from seq2seq.search.config import DEFAULT_SEARCH, DecodingConfig, Hypothesis, MbrConfig
 from seq2seq.search.registry import search
+from seq2seq.text.habits import UNKNOWN_HABITS, Split, TextHabits
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +79,7 @@ class Translator:
             translate.py.
         tags: If every source of the training text began with a tag, these tags; a warning counts
             lines without one.
+        habits: Habits of the training text, which decide whether lines are split into sentences.
 
     Example:
         >>> from seq2seq import build_model, load_config
@@ -91,11 +99,13 @@ class Translator:
         numerics: Numerics | None = None,
         decoding: DecodingConfig | None = None,
         tags: Sequence[str] = (),
+        habits: TextHabits = UNKNOWN_HABITS,
     ) -> None:
         numerics = numerics or choose_numerics(Device.auto, Precision.fp32)
         self.tokenizers = tokenizers
         self.decoding = decoding or DEFAULT_SEARCH
         self.tags = tags
+        self._habits = habits
         self._num_parameters = count_parameters(model)  # int8 replaces parameters
         if numerics.precision is Precision.int8:
             quantize(model)
@@ -144,6 +154,7 @@ class Translator:
             tokenizers=first.tokenizers,
             numerics=numerics,
             tags=required_tags(first.config.data),
+            habits=first.habits,
         )
 
     @property
@@ -157,10 +168,11 @@ class Translator:
         decoding: DecodingConfig | None = None,
         *,
         batch_size: int = 64,
+        split: Split | str = Split.auto,
     ) -> list[Translation]:
         """Translate a list of sentences as `translate` does; raise TypeError for anything else."""
         lines = check_sentences(sentences)
-        return list(self.translate(lines, decoding, batch_size=batch_size))
+        return list(self.translate(lines, decoding, batch_size=batch_size, split=split))
 
     def translate(
         self,
@@ -168,6 +180,7 @@ class Translator:
         decoding: DecodingConfig | None = None,
         *,
         batch_size: int = 64,
+        split: Split | str = Split.auto,
         prefixes: Iterable[str] | None = None,
         banned_phrases: Sequence[str] | BannedPhrases = (),
         on_translation: OnTranslation = ignore,
@@ -175,12 +188,15 @@ class Translator:
     ) -> Iterator[Translation]:
         """Yield the translation of each line, in order.
 
-        Lines of whitespace get an empty translation.
+        Lines of several sentences are split and their translations joined, unless the model was
+        trained on such lines. Text without words stays as it is. Lines of whitespace get an empty
+        translation.
 
         Args:
             lines: Any number of lines; 64 batches at a time are read and sorted by length.
             decoding: Configuration of the search; None means the translator's.
             batch_size: Sentences translated together.
+            split: The lines to split into sentences.
             prefixes: The text that the translation of each line begins with, which must end at
                 the end of a word; an empty prefix leaves the translation free.
             banned_phrases: Phrases that no translation may contain; see `BannedPhrases`.
@@ -204,29 +220,38 @@ class Translator:
         if not isinstance(banned, BannedPhrases):
             banned = BannedPhrases(banned, self.tokenizers.target)
         known = counts or StreamCounts(self.tags, decoding, banned)
-        num_read = 0
+        splitter = self.splitter(split)
+        sentences = SplitLines(pairs, splitter, known.count)
         search_batch = partial(
             self.search_batch,
             decoding=decoding,
             banned_ids=banned.id_rows,
             way_out=f"lower batch_size={batch_size}",
         )
-        for window in cut_windows(pairs, batch_size):
-            sources = encode_lines([line for line, _ in window], self.tokenizers.source)
+
+        def encode(window: list[Sentence]) -> list[EncodedPair]:
+            texts = [sentence.text for sentence in window]
+            sources = encode_lines(texts, self.tokenizers.source, splitter.stays)
             targets = encode_prefixes(
-                [prefix for _, prefix in window],
+                [sentence.prefix for sentence in window],
                 sources,
                 tokenizer=self.tokenizers.target,
                 decoding=decoding,
                 count=known.count,
-                first=num_read,
+                indices=[sentence.line for sentence in window],
             )
-            encoded = list(map(EncodedPair, sources, targets))
-            translations = self._map_batches(search_batch, encoded, batch_size, on_translation)
-            for index, found in enumerate(translations, start=num_read):
-                known.add(found, index)
-                yield found
-            num_read += len(window)
+            return list(map(EncodedPair, sources, targets))
+
+        def translated() -> Iterator[Translation]:
+            for window in cut_windows(sentences, batch_size):
+                translations = self._map_batches(
+                    search_batch, encode(window), batch_size, on_translation
+                )
+                for sentence, found in zip(window, translations, strict=True):
+                    known.add(found, sentence.line)
+                    yield found
+
+        yield from sentences.join(translated())
         if counts is None:
             known.report()
 
@@ -247,7 +272,12 @@ class Translator:
             way_out: Advice for the case that the batch does not fit into GPU memory.
         """
         if not any(pair.length for pair in batch):
-            return [self._scored(pair, self._empty) for pair in batch]
+            return [
+                make_translation(
+                    source, [self._empty], tokenizers=self.tokenizers, texts=[source.text.strip()]
+                )
+                for source, _ in batch
+            ]
         with self._computing(batch, way_out):
             found = search(
                 self._model,
@@ -355,6 +385,15 @@ class Translator:
         padded = pad(IdRows.of([line.ids for line in lines]), np.arange(len(lines)))
         ids, mask = copy_to_device(list(map(torch.from_numpy, padded)), self._numerics.device)
         return ids, mask
+
+    def splitter(self, split: Split | str) -> SentenceSplitter:
+        """Return what splits lines into the sentences that the model translates."""
+        return SentenceSplitter(
+            self._habits,
+            split=Split(split),
+            num_tokens=self.num_tokens,
+            leading_symbols=partial(leading_symbols, self.tokenizers.source),
+        )
 
     def num_tokens(self, line: str) -> int:
         """Return the number of tokens of a source line."""

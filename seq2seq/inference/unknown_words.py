@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from seq2seq.data.tokenizers.interface import SPACE_LABEL, UNKNOWN_SURFACE, Tokenizer
 from seq2seq.evaluation.alignment import word_weights
 from seq2seq.inference.results import TranslatedHypothesis, Translation, distinct
+from seq2seq.inference.sentence_splitting import join_translations
 from seq2seq.special_tokens import UNK
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ class UnknownWords:
         Raises:
             ValueError: The translation was scored and not found by a search.
         """
+        if translation.parts:
+            return join_translations(translation.source, list(map(self.replace, translation.parts)))
         hypotheses = (
             self._replace(translation, found) if UNK in found.ids else found
             for found in translation.hypotheses

@@ -54,7 +54,7 @@ def cut_batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
     if num_long := sum(length > VERY_LONG for length in lengths):
         logger.warning(
             "sentences of more than %s tokens: %d, the longest of %s; time and memory grow with "
-            "the square of the length; split them, for example with long_lines=split",
+            "the square of the length; split=always splits them",
             f"{VERY_LONG:,}",
             num_long,
             f"{max(lengths):,}",

@@ -7,6 +7,7 @@ from typing import Annotated
 from seq2seq.checks import Config, Count, FilePath, FilePaths, Name, Positive, Range, Threads
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.search.config import BeamConfig, DecodingConfig, GreedyConfig
+from seq2seq.text.habits import Split
 
 
 class Engine(Enum):
@@ -38,8 +39,7 @@ class ServeConfig(Config):
     """Number of CPU threads; None: torch's default, or one thread of onnxruntime."""
     batch_size: Count
     """Maximum number of sentences translated together."""
-    split_length: Count
-    """Maximum number of tokens in a line that is not split into sentences; 1 splits every line."""
+    split: Split
     max_waiting: Count
     """Maximum number of waiting sentences; beyond that, the answer is 503. A request with more than
     a quarter of them gets 413."""

@@ -240,7 +240,7 @@ def shown_sentences(groups: Sequence[Group], notes: list[str]) -> list[ShownSent
         run = groups[index].best
         try:
             translator = Translator.load(run.directory.path, device="cpu")
-            found[index] = translator([sources[i] for i in chosen])
+            found[index] = translator([sources[i] for i in chosen], split="never")
         except USER_ERRORS as error:
             notes.append(f"{run.name} translates no sentences here: {describe_error(error)}.")
     sentences: list[ShownSentence] = []

@@ -36,6 +36,7 @@ from seq2seq.evaluation.metrics import (
 )
 from seq2seq.files.links import GoldLinks
 from seq2seq.runtime.distributed import Ranks
+from seq2seq.text.habits import TextHabits
 from seq2seq.training.guided_attention import check_guided_attention, read_token_links
 
 logger = logging.getLogger(__name__)
@@ -70,6 +71,8 @@ class PreparedData:
     """Rows of an epoch, if training uses some corpora more often than others."""
     fingerprint: str
     """Hash of the training corpus."""
+    habits: TextHabits
+    """Habits of the training corpus."""
     sets: dict[str, EvaluationSet]
     """Scored sets by name: `valid`, which chooses the best checkpoint; `test`, unless the run has
     no test set; and `valid.NAME` for further validation sets."""
@@ -147,6 +150,7 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
         train_links=links,
         mixture=training_mixture(config.data, encoded),
         fingerprint=corpora.train.fingerprint,
+        habits=encoded.habits,
         sets=sets,
         valid_fingerprint=corpora.valid.fingerprint,
     )

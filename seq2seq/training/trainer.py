@@ -412,4 +412,5 @@ class Trainer:
             tokenizers=self.data.tokenizers,
             model_state=model.state_dict(),
             training_state=state,
+            habits=self.data.habits,
         )

@@ -26,6 +26,7 @@ from seq2seq.data.tokenizers.sentencepiece import SentencePieceTokenizer
 from seq2seq.data.tokenizers.words import CharacterTokenizer, WordTokenizer
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.devices import Device
+from seq2seq.text.habits import UNKNOWN_HABITS
 from seq2seq.version import __version__
 
 
@@ -87,10 +88,26 @@ def test_the_training_state_is_loaded(checkpoint, tmp_path):
     assert loaded == state
 
 
+def test_a_file_of_an_earlier_version_knows_no_habits(path):
+    content = torch.load(path, weights_only=True)
+    del content["habits"]
+    torch.save(content, path)
+
+    assert load_checkpoint(path).habits == UNKNOWN_HABITS
+
+
 def test_a_file_has_only_tensors_and_plain_types(path):
     content = torch.load(path, weights_only=True)
 
-    assert set(content) == {"format", "version", "config", "tokenizers", "model", "training"}
+    assert set(content) == {
+        "format",
+        "version",
+        "config",
+        "tokenizers",
+        "model",
+        "training",
+        "habits",
+    }
     assert (content["format"], content["version"]) == (FORMAT, __version__)
 
 

@@ -12,6 +12,7 @@ from tiny_translator import SENTENCES, make_translator
 from seq2seq.cli import serve
 from seq2seq.inference.translator import Translator
 from seq2seq.search.config import BeamConfig, GreedyConfig
+from seq2seq.text.habits import Split
 
 
 @pytest.mark.parametrize(
@@ -63,12 +64,12 @@ def test_a_checkpoint_gives_its_languages_and_sentences(checkpoint):
 
 
 def test_an_exported_folder_answers_as_its_checkpoint(checkpoint_path, exported):
-    config = make_serve_config(split_length=3)
+    config = make_serve_config()
     lines = ["Ja. Nein.", "nein und ja"]
     beam = BeamConfig(beam_size=2, n_best=2)
 
     torch_model = serve.load_model(str(checkpoint_path), config)
-    onnx_model = serve.load_model(str(exported), make_serve_config(split_length=3, engine="onnx"))
+    onnx_model = serve.load_model(str(exported), make_serve_config(engine="onnx"))
 
     assert onnx_model.pair == torch_model.pair == ("de", "en")
     assert [onnx_model.split(line) for line in lines] == [torch_model.split(line) for line in lines]
@@ -110,11 +111,10 @@ def test_an_int8_folder_is_not_served_with_other_weights(exported, tmp_path):
         serve.load_model(str(folder), make_serve_config())
 
 
-def test_short_lines_may_stay_whole(checkpoint):
-    model = serve.load_model(str(checkpoint), make_serve_config(split_length=10))
+def test_lines_may_stay_whole(checkpoint):
+    model = serve.load_model(str(checkpoint), make_serve_config(split=Split.never))
 
     assert model.split("Ja. Nein.") == ["Ja. Nein."]
-    assert model.split("Ja. Nein. Ja.") == ["Ja.", "Nein.", "Ja."]
 
 
 def test_keys_are_the_lines_of_a_file(tmp_path):

@@ -19,11 +19,12 @@ from tiny_translator import (
 )
 
 from seq2seq.cli.translate import main, translate
-from seq2seq.cli.translate_config import LongLines, OutputFormat, UnknownTokens
+from seq2seq.cli.translate_config import OutputFormat, UnknownTokens
 from seq2seq.data.tokenizers.interface import UNKNOWN_SURFACE
 from seq2seq.inference.translator import Translator
 from seq2seq.kernels.products import Kernels, kernels_are_fast
 from seq2seq.runtime.devices import Device, Precision
+from seq2seq.text.habits import Split
 
 ROOT = Path(__file__).parents[2]
 
@@ -241,7 +242,7 @@ def translated(checkpoint, write, capfdbinary):
     return translate_lines
 
 
-@pytest.mark.parametrize("changes", [{}, {"long_lines": LongLines.split}])
+@pytest.mark.parametrize("changes", [{}, {"split": Split.never}])
 def test_banned_phrases_are_not_written(translated, write, changes):
     text = "".join(f"{sentence}\n" for sentence in SENTENCES)
     phrase = max(translated(text, **changes), key=len).split()[0][:2]

@@ -3,8 +3,9 @@ import dataclasses
 import pytest
 from tiny_translator import BEAM, GREEDY, make_translate_config
 
-from seq2seq.cli.translate_config import LongLines, OutputFormat, UnknownTokens
+from seq2seq.cli.translate_config import OutputFormat, UnknownTokens
 from seq2seq.search.config import SamplingConfig
+from seq2seq.text.habits import Split
 
 SCORED = {"input": "i", "reference": "r"}
 RESUMED = {"input": "i", "output": "o", "resume": True}
@@ -50,18 +51,7 @@ RESUMED = {"input": "i", "output": "o", "resume": True}
                 "attention_html",
             )
         ),
-        *(
-            ({"long_lines": LongLines.split, **other}, f"{key}=.* needs long_lines=whole")
-            for key, other in (
-                ("output_format", {"output_format": OutputFormat.nbest}),
-                ("output_format", {"output_format": OutputFormat.json}),
-                ("reference", {"input": "a", "reference": "b"}),
-                ("prefixes", {"input": "a", "prefixes": "b"}),
-                ("alignments", {"alignments": "a"}),
-                ("attention_plot", {"attention_plot": "a"}),
-                ("attention_html", {"attention_html": "a"}),
-            )
-        ),
+        ({**SCORED, "split": Split.always}, "split=always is for a search, but reference= scores"),
         (
             {"input": "a", "reference": "b", "gold": "c", "attention_html": "c"},
             "attention_html=c would overwrite the file of gold=c",

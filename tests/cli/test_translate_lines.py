@@ -1,21 +1,26 @@
-from tiny_translator import GREEDY, make_translate_config, make_translator
+import pytest
+from tiny_translator import BEAM, make_translate_config, make_translator
 
-from seq2seq.cli.translate_config import LongLines, UnknownTokens
+from seq2seq.cli.translate_config import OutputFormat
 from seq2seq.cli.translate_lines import LineTranslator
 from seq2seq.cli.translate_streams import Window
-from seq2seq.inference.unknown_words import UnknownWords
+from seq2seq.text.habits import Split
 
 
-def test_the_sentences_of_a_split_line_are_replaced_one_by_one(monkeypatch):
-    monkeypatch.setattr(
-        UnknownWords,
-        "replace",
-        lambda self, each: each._replace(hypotheses=[each.best._replace(text="X")]),
+@pytest.mark.parametrize("split", Split)
+def test_lines_are_split_as_by_the_translator(split, tmp_path):
+    lines = ["Ja ja. Nein  nein.", "---", "ja"]
+    window = Window([(line, "") for line in lines], 0, 0, 0, ("input=a.de", ""))
+    config = make_translate_config(
+        "run", split=split, output_format=OutputFormat.nbest, alignments=str(tmp_path / "links")
     )
-    keys = {"unknown_words": UnknownTokens.copy, "long_lines": LongLines.split, "split_length": 5}
-    config = make_translate_config("run", decoding=GREEDY, **keys)
-    window = Window([("Ja ja. Nein  nein.", "")], 0, 0, 0, ("input=a.de", ""))
+    translator = make_translator()
 
-    [(_, translation, _)] = LineTranslator(config, make_translator()).translate(window)
+    found = list(LineTranslator(config, translator).translate(window))
 
-    assert translation.text == "X X"
+    expected = translator(lines, BEAM, split=split)
+    assert [translation.text for _, translation, _ in found] == [each.text for each in expected]
+    assert [len(contents["output"].splitlines()) for _, _, contents in found] == [
+        len(each.hypotheses) for each in expected
+    ]
+    assert all(contents["alignments"].endswith(b"\n") for _, _, contents in found)

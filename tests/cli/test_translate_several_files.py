@@ -15,7 +15,7 @@ from tiny_translator import (
 )
 
 from seq2seq.cli.translate import translate
-from seq2seq.cli.translate_config import LongLines, OutputFormat
+from seq2seq.cli.translate_config import OutputFormat
 from seq2seq.data.tokenizers.interface import SymbolTokenizer
 from seq2seq.inference.translator import Translator
 
@@ -219,31 +219,33 @@ def test_a_line_of_very_many_tokens_is_split_with_a_warning(
 
     assert capfdbinary.readouterr().out.count(b"\n") == 3
     [warning] = [each for each in caplog.messages if "split" in each]
-    assert warning.startswith("very long lines that were split: 1 (line ") and warning.endswith(
-        "b.de:1); raise split_length to keep such lines whole"
-    )
+    assert warning.startswith("lines that were cut into parts, because they or their sentences")
+    assert "tokens: 1 (line " in warning and "b.de:1); split=never keeps" in warning
 
 
-@pytest.mark.parametrize("name", ["output_format", "alignments", "prefixes"])
-def test_a_line_of_very_many_tokens_is_refused_where_it_must_be_whole(checkpoint, tmp_path, name):
+def test_a_line_of_very_many_tokens_has_links_but_no_attention(
+    checkpoint, tmp_path, caplog, monkeypatch
+):
+    monkeypatch.setattr("seq2seq.inference.sentence_splitting.MOST_WEIGHTS", 1000)
     path = write(tmp_path / "a.de", ["ja", "ja " * 500])
-    prefixes = write(tmp_path / "a.en", ["", ""])
-    values = {"output_format": OutputFormat.json, "alignments": f"{tmp_path}/links"}
-    config = make_translate_config(
-        checkpoint, input=path, **{name: {**values, "prefixes": prefixes}[name]}
+    written = {name: str(tmp_path / name) for name in ("output", "alignments", "attention_html")}
+
+    translate(
+        make_translate_config(checkpoint, input=path, output_format=OutputFormat.json, **written)
     )
 
-    with pytest.raises(ValueError, match=r"a\.de:2: the line has 1,500 tokens, more than 1,000;"):
-        translate(config)
+    first, last = map(json.loads, (tmp_path / "output").read_text().splitlines())
+    assert first["hypotheses"][0]["attention"][0]
+    assert last["hypotheses"][0]["attention"] == [[]]
+    assert (tmp_path / "alignments").read_text().count("\n") == 2
+    assert sum("attention is not shown: 1 (line 2);" in each for each in caplog.messages) == 1
 
 
 def test_each_sentence_of_a_split_line_gets_its_tag(tmp_path, capfdbinary):
     tagged = SymbolTokenizer(TOKENIZERS.source, ["<2b>"])
     checkpoint = write_checkpoint(tmp_path / "run", tokenizers=TOKENIZERS._replace(source=tagged))
     path = write(tmp_path / "a.de", ["<2b> ein hund. Zwei.", "ja"])
-    config = make_translate_config(
-        checkpoint, input=path, long_lines=LongLines.split, split_length=9
-    )
+    config = make_translate_config(checkpoint, input=path)
     parts = ["<2b> ein hund.", "<2b> Zwei.", "ja"]
     translator = Translator.load(checkpoint, device="cpu")
     texts = [each.text for each in translator.translate(parts, config.decoding)]

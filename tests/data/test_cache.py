@@ -29,6 +29,7 @@ from seq2seq.data.corpus import Pair
 from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.data.tokenizers.words import CharacterTokenizer
 from seq2seq.special_tokens import UNK
+from seq2seq.text.habits import TextHabits
 
 
 def names(folder: Path) -> list[str]:
@@ -183,6 +184,15 @@ def test_the_size_of_the_chunks_does_not_matter(config, monkeypatch, chunk):
 
     assert texts(encoded) == [PAIRS[0], PAIRS[1], PAIRS[3]]
     assert encoded.indices.tolist() == [0, 1, 3]
+
+
+def test_the_habits_of_the_text_are_counted(config):
+    pairs = [("Ba. Ab!", "Ab"), ("12:30", "half"), ("12:30", "12:30"), ("ja", "yes")]
+
+    for _ in range(2):  # encoded, then from the cache
+        encoded = encode_corpus(corpus_of(pairs), TOKENIZERS, config)
+
+        assert encoded.habits == TextHabits(several_sentences=0.25, without_words=0.25)
 
 
 def test_a_side_without_any_ids_can_be_opened(config):

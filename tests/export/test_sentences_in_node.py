@@ -4,8 +4,11 @@ import json
 import random
 from pathlib import Path
 
+import pytest
 from node_scripts import needs_node, run_scripts
 
+from seq2seq.inference.sentence_splitting import SentenceSplitter
+from seq2seq.text.habits import TextHabits
 from seq2seq.text.sentences import (
     RULES,
     has_words,
@@ -29,6 +32,31 @@ EVALUATE = """({texts, rules}) => {
   return texts.map((text) => [sentences.split(text), sentences.hasWords(text),
     sentences.splitMarker(text), sentences.join(sentences.split(text))]);
 }"""
+
+
+SPLIT = """({texts, rules, habits}) => {
+  const translator = new Translator(null, null, null, null, new SentenceRules(rules), habits);
+  return texts.map((text) => translator.split(text));
+}"""
+
+
+@pytest.mark.parametrize("habits", [TextHabits(), TextHabits(1.0, 0.0), TextHabits(0.0, 1.0)])
+def test_lines_are_split_as_by_the_translator(habits):
+    cases = json.loads(CASES.read_text(encoding="utf-8"))
+    texts = [case[0] for name in ("split", "markers") for case in cases[name] if case[0].strip()]
+    described = {
+        "hasSentences": habits.has_sentences,
+        "keepsOtherText": habits.keeps_other_text,
+        "numHeads": 1,
+    }
+    scripts = ("sentencepiece.js", "search.js", "sentences.js", "translator.js")
+
+    found = run_scripts(
+        *scripts, function=SPLIT, data={"texts": texts, "rules": RULES, "habits": described}
+    )
+
+    splitter = SentenceSplitter(habits, num_tokens=len)
+    assert found == [splitter.sentences(text) for text in texts]
 
 
 def test_sentences_are_those_of_python():

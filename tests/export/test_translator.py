@@ -37,9 +37,10 @@ def translator(exported):
     ("decoding", "batch_size"), [*((each, 3) for each in CASES), (BEAM, 1), (BEAM, 64)], ids=repr
 )
 def test_translations_are_those_of_the_translator(original, translator, decoding, batch_size):
-    expected = original(SENTENCES, decoding)
+    lines = [*SENTENCES, "Ein hund. Zwei kinder --- im park!  Ja", "12:30"]
+    expected = original(lines, decoding)
 
-    found = translator(SENTENCES, decoding, batch_size=batch_size)
+    found = translator(lines, decoding, batch_size=batch_size)
 
     for first, second in zip(expected, found, strict=True):
         texts = [each.text for each in first.hypotheses]

@@ -13,22 +13,23 @@ from tiny_data import list_corpus, unigram_config
 from tiny_translator import make_translate_config, write_checkpoint
 
 from seq2seq.cli.translate import translate
-from seq2seq.cli.translate_config import LongLines, OutputFormat
+from seq2seq.cli.translate_config import OutputFormat
 from seq2seq.data.tokenizers.interface import train_tokenizers
 from seq2seq.search.config import BeamConfig, GreedyConfig
+from seq2seq.text.habits import Split
 
 NUM_LINES = int(os.environ.get("FAULTS_LINES", "500"))
 SHORT = {"max_length_ratio": 0.0, "max_length_offset": 3}
 """So short that a million lines take minutes."""
-WHOLE = {"decoding": GreedyConfig(**SHORT), "split_length": 10_000}
-TWO_BEST = {"decoding": BeamConfig(beam_size=2, n_best=2, **SHORT), "split_length": 10_000}
+WHOLE = {"decoding": GreedyConfig(**SHORT)}
+TWO_BEST = {"decoding": BeamConfig(beam_size=2, n_best=2, **SHORT)}
 WAYS = {
     "greedy": {"decoding": GreedyConfig(**SHORT)},
     "beam": {"decoding": BeamConfig(beam_size=2, **SHORT)},
-    "split": {"decoding": GreedyConfig(**SHORT), "long_lines": LongLines.split, "split_length": 3},
+    "split": {"decoding": GreedyConfig(**SHORT), "split": Split.always},
     "n-best": {**TWO_BEST, "output_format": OutputFormat.nbest},
     "alignments": {**WHOLE, "alignments": "links"},
-    "reference": {"split_length": 10_000, "reference": "in"},
+    "reference": {"reference": "in"},
 }
 ATOMS = [
     *(b"ein hund", b"Zwei Katzen.", b"a", "B\xe4r".encode(), b" ", b"   ", b"\t", b"\t \t"),

@@ -1,58 +1,81 @@
 import re
 
 import pytest
-from tiny_translator import translated
+from tiny_translator import BEAM, TOKENIZERS, make_translator, translated
 
-from seq2seq.inference.sentence_splitting import SentenceSplitter, join_translations
+from seq2seq.data.tokenizers.interface import SymbolTokenizer
+from seq2seq.inference.sentence_splitting import SentenceSplitter, SplitLines, join_translations
 from seq2seq.inference.windows import VERY_LONG
+from seq2seq.text.habits import Split, TextHabits
+
+SINGLE, SEVERAL = TextHabits(0.1, 0.0), TextHabits(0.9, 0.0)
+TIMES = TextHabits(0.0, 0.5)
+TAG = {"leading_symbols": lambda line: re.match("( *<..> )?", line)[0]}
 
 
-def make_splitter(split_length=3, **changes):
+def make_splitter(habits=SINGLE, split=Split.auto, **changes):
     """Return a splitter that counts words as tokens."""
     keys = {"num_tokens": lambda line: len(line.split())} | changes
-    return SentenceSplitter(split_length=split_length, **keys)
+    return SentenceSplitter(habits, split=split, **keys)
 
 
-def test_the_sentences_of_a_long_line_are_split_and_joined_again():
+@pytest.mark.parametrize(
+    ("habits", "split", "is_split"),
+    [
+        (SINGLE, Split.auto, True),
+        (SEVERAL, Split.auto, False),
+        (SEVERAL, Split.always, True),
+        (SINGLE, Split.never, False),
+    ],
+)
+def test_lines_are_split_for_a_model_of_single_sentences_or_as_asked(habits, split, is_split):
     line = "Zwei Hunde.  Eine Katze!"
 
-    parts, was_too_long = make_splitter().split(line)
-    joined = join_translations(line, [translated(part, part.upper()) for part in parts])
+    parts, was_too_long = make_splitter(habits, split).parts(line)
 
-    assert (parts, was_too_long) == (["Zwei Hunde.", "Eine Katze!"], False)
-    assert (joined.source, joined.text) == (line, "ZWEI HUNDE. EINE KATZE!")
+    assert (parts, was_too_long) == (line.split("  ") if is_split else [line], False)
 
 
-@pytest.mark.parametrize("line", ["", "Was? Ja.", " ", "Eins zwei."])
-def test_a_line_of_as_many_tokens_as_allowed_is_not_split(line):
-    assert make_splitter(2).split(line) == ([line], False)
+@pytest.mark.parametrize("line", ["", " ", "Eins zwei.", "<2b> ", "- "])
+def test_a_single_sentence_is_not_split(line):
+    assert make_splitter(**TAG).parts(line) == ([line], False)
 
 
-def test_a_sentence_that_is_too_long_itself_is_not_split():
-    line = "Eins zwei drei vier. Ja."
+@pytest.mark.parametrize(
+    ("habits", "split", "parts"),
+    [
+        (SINGLE, Split.auto, ["-", "Ja.", "12:30.", "\U0001f600", "Nein.", "---"]),
+        (TIMES, Split.auto, ["- Ja.", "12:30.", "\U0001f600 Nein.", "---"]),
+        (SINGLE, Split.never, ["- Ja. 12:30. \U0001f600 Nein. ---"]),
+    ],
+)
+def test_text_without_words_stays_unless_the_training_text_translates_it(habits, split, parts):
+    splitter = make_splitter(habits, split)
 
-    assert make_splitter().split(line) == (["Eins zwei drei vier.", "Ja."], False)
+    assert splitter.parts("- Ja. 12:30. \U0001f600 Nein. ---")[0] == parts
+    stays = habits is SINGLE and split is Split.auto
+    assert [splitter.stays(part) for part in ("---", "12:30.", "Ja.")] == [stays, stays, False]
 
 
 @pytest.mark.parametrize("start", ["<2b> ", " <2c> ", ""])
-def test_every_sentence_of_a_long_line_has_the_symbols_of_its_start(start):
-    splitter = make_splitter(leading_symbols=lambda line: re.match("( *<..> )?", line)[0])
+def test_every_sentence_of_a_line_has_the_symbols_of_its_start(start):
+    parts, _ = make_splitter(**TAG).parts(f"{start}- Zwei Hunde. Ja ja. 12:30")
 
-    parts, _ = splitter.split(f"{start}Zwei Hunde. Ja ja.")
+    tag = start.lstrip()
+    assert parts == ["-", f"{tag}Zwei Hunde.", f"{tag}Ja ja.", "12:30"]
 
-    assert parts == [f"{start.lstrip()}{part}" for part in ("Zwei Hunde.", "Ja ja.")]
 
-
+@pytest.mark.parametrize("habits", [SINGLE, SEVERAL])
 @pytest.mark.parametrize("text", ["a" * 2500, "a b " * 625, "x" + " " * 2000 + "y" * 1500])
-def test_a_sentence_of_very_many_tokens_is_cut_into_tagged_parts(text):
+def test_a_sentence_of_very_many_tokens_is_cut_into_tagged_parts(text, habits):
     splitter = make_splitter(
-        VERY_LONG, num_tokens=len, leading_symbols=lambda line: line[: line.rfind(">") + 1]
+        habits, num_tokens=len, leading_symbols=lambda line: line[: line.rfind(">") + 1]
     )
     longest = "<2b>" + "a" * (VERY_LONG - 4)
 
-    parts, was_too_long = splitter.split(f"<2b>{text}")
+    parts, was_too_long = splitter.parts(f"<2b>{text}")
 
-    assert splitter.split(longest) == ([longest], False)
+    assert splitter.parts(longest) == ([longest], False)
     assert was_too_long
     assert max(map(len, parts)) <= 100
     assert "".join(part.removeprefix("<2b>") for part in parts).replace(" ", "") == (
@@ -62,6 +85,71 @@ def test_a_sentence_of_very_many_tokens_is_cut_into_tagged_parts(text):
 
 
 def test_short_lines_are_not_tokenized():
-    splitter = make_splitter(100, num_tokens=lambda line: 1 // 0)
+    splitter = make_splitter(num_tokens=lambda line: 1 // 0)
 
-    assert splitter.split("Ja. Nein.") == (["Ja. Nein."], False)
+    assert splitter.parts("Ja. Nein.") == (["Ja.", "Nein."], False)
+
+
+def test_a_line_without_an_end_of_a_sentence_is_its_own_translation():
+    part = translated("ja", "JA")
+
+    assert join_translations("ja", [part]) is part
+    assert join_translations("<2b> ja", [part]).source == "<2b> ja"
+
+
+def test_the_translation_of_a_line_joins_those_of_its_sentences():
+    translator = make_translator()
+    sentences = ["ein hund.", "Zwei.", "---", "Ja"]
+
+    parts = translator(sentences, BEAM)
+    [joined] = translator([" ein hund.  Zwei. --- Ja"], BEAM)
+
+    assert joined.source == " ein hund.  Zwei. --- Ja"
+    assert joined.text == " ".join(part.text for part in parts if part.text)
+    assert "---" in joined.text.split()
+    assert joined.source_tokens == [token for part in parts for token in part.source_tokens]
+    best = [part.best for part in parts]
+    assert joined.best.tokens == [token for each in best for token in each.tokens]
+    assert joined.score == pytest.approx(sum(each.score for each in best))
+    assert len(joined.best.token_log_probabilities) == len(joined.best.tokens)
+    assert len(joined.hypotheses) > 1
+    row = column = 0
+    for each in best:
+        _, height, width = each.attention_weights.shape
+        block = joined.best.attention_weights[:, row : row + height, column : column + width]
+        assert block.equal(each.attention_weights)
+        row, column = row + height, column + width
+    assert joined.best.attention_weights.shape[1:] == (row, column)
+    total = sum(each.attention_weights.sum() for each in best)
+    assert float(joined.best.attention_weights.sum()) == pytest.approx(float(total))
+
+
+def test_the_links_of_a_line_are_those_of_its_sentences_counted_in_the_line():
+    tagged = TOKENIZERS._replace(source=SymbolTokenizer(TOKENIZERS.source, ["<2b>"]))
+    translator = make_translator(tokenizers=tagged)
+
+    first, second = translator(["<2b> ein hund.", "<2b> Zwei katzen."])
+    [joined] = translator(["<2b>  ein hund.  Zwei katzen."])
+
+    offset = len(first.text.split())
+    of_second = {
+        (source if source == 0 else source + 2, target + offset)
+        for source, target in translator.links(second)
+    }
+    assert translator.links(joined) == translator.links(first) | of_second
+    assert translator.links(second)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "prefixes"),
+    [
+        ("", ["", "", ""]),
+        ("abc", ["abc", "", ""]),
+        ("Yes. No", ["Yes.", "No", ""]),
+        ("Yes. No. Yes. No", ["Yes.", "No.", "Yes. No"]),
+    ],
+)
+def test_the_sentences_of_a_prefix_begin_those_of_the_line(prefix, prefixes):
+    lines = SplitLines([("Ja. Nein. Ja.", prefix)], make_splitter())
+
+    assert [sentence.prefix for sentence in lines] == prefixes

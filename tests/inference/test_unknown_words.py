@@ -12,6 +12,7 @@ from tiny_translator import make_translator
 from seq2seq.data.tokenizers.interface import UNKNOWN_SURFACE, TokenizerPair, train_tokenizers
 from seq2seq.data.tokenizers.words import CharacterTokenizer, WordTokenizer
 from seq2seq.inference.results import EncodedLine, make_translation
+from seq2seq.inference.sentence_splitting import join_translations
 from seq2seq.inference.translation import StreamCounts, attention_links
 from seq2seq.inference.unknown_words import UnknownWords, read_dictionary
 from seq2seq.search.config import Hypothesis
@@ -235,3 +236,12 @@ def test_a_malformed_line_is_refused_by_its_number(line):
 def test_a_duplicate_word_is_refused():
     with pytest.raises(ValueError, match="d:3: 'Hund' occurs twice"):
         read_dictionary(["Hund\tdog", "Katze\tcat", "Hund\thound"], name="d")
+
+
+def test_the_sentences_of_a_line_are_replaced_one_by_one():
+    parts = [translate("Hund", [UNK], [0]), translate("Katze .", [UNK, 7], [0, 1])]
+
+    replaced = unknown_words(Hund="dog").replace(join_translations("Hund Katze .", parts))
+
+    assert replaced.text == "dog Katze."
+    assert [part.text for part in replaced.parts] == ["dog", "Katze."]

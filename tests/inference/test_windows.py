@@ -62,4 +62,4 @@ def test_a_warning_counts_very_long_rows(caplog):
 
     [message] = caplog.messages
     assert message.startswith("sentences of more than 1,000 tokens: 2, the longest of 50,000;")
-    assert message.endswith("for example with long_lines=split")
+    assert message.endswith("split=always splits them")

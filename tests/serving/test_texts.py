@@ -1,7 +1,6 @@
 import pytest
 from tiny_translator import make_translator
 
-from seq2seq.inference.sentence_splitting import SentenceSplitter, join_translations
 from seq2seq.serving.texts import SplitHtml, split_text
 from seq2seq.text.sentences import split_sentences
 
@@ -50,9 +49,7 @@ def test_an_empty_translation_leaves_no_space():
 def test_the_text_of_a_line_is_that_of_translating_with_split_lines():
     translator = make_translator()
     line = "ein hund rennt. Der schnee ist tief. Ja! nein und ja"
-    splitter = SentenceSplitter(split_length=1, num_tokens=translator.num_tokens)
-    sentences, _ = splitter.split(line)
-    offline = join_translations(line, translator(sentences))
+    [offline] = translator([line])
 
     split = split_text(line, split_sentences)
 

@@ -212,10 +212,10 @@ class SymbolTokenizer:
         start = 0
         for group, match in zip(groups, [*matches, None], strict=True):
             end = len(text) if match is None else match.start()
-            first = _word_at(text, start)
+            first = word_at(text, start)
             indices += [first + word for word in self.inner.words(text[start:end], group)]
             if match is not None:
-                indices.append(_word_at(text, match.start(1)))
+                indices.append(word_at(text, match.start(1)))
                 start = match.end()
         last = max(len(text.split()) - 1, 0)
         return [min(index, last) for index in indices]
@@ -579,7 +579,7 @@ def _whole(symbol: str) -> str:
     return f"{before}{re.escape(symbol)}{after}"
 
 
-def _word_at(text: str, position: int) -> int:
+def word_at(text: str, position: int) -> int:
     """Return the index in `text.split()` of the word at a position, or of the next one."""
     around = text[max(position - 1, 0) : position + 1]
     is_inside = len(around) == 2 and not any(map(str.isspace, around))

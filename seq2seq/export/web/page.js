@@ -28,7 +28,7 @@ async function load() {
   const graphs = await Graphs.load(ort, files, { states, symbols, vocabularySize });
   graphs.onStep = breathe();
   const rules = new TextRules(model.rules), sentences = new SentenceRules(model.sentences);
-  return new Translator(graphs, source, target, rules, sentences);
+  return new Translator(graphs, source, target, rules, sentences, model);
 }
 
 // Return a function that lets the browser work now and then, and stops a search that is stale.

@@ -60,29 +60,39 @@ function range(index, size) {
 const BLANK = new RegExp(`^${WHITE}*$`);
 
 class Translator {
-  constructor(graphs, source, target, rules, sentences) {
-    Object.assign(this, { graphs, source, target, rules, sentences });
+  constructor(graphs, source, target, rules, sentences, model) {
+    Object.assign(this, { graphs, source, target, rules, sentences, model });
+  }
+
+  // Return the sentences of a line, and markers before them, or the line.
+  split(line) {
+    if (!this.model.hasSentences) return [line];
+    const sentences = this.sentences.split(line);
+    if (!this.model.keepsOtherText) return sentences;
+    return sentences.flatMap((sentence) => this.sentences.splitMarker(sentence).filter(Boolean));
   }
 
   // Translate a text sentence by sentence, as the service does, and join the results. The nth
   // translation joins the nth of each sentence; no token has weight in another sentence.
   async translateText(text, config) {
     const parts = [];
-    const split = (line) => this.sentences.split(line);
-    for (const sentence of text.split(/\r\n|\n|\r/).flatMap(split)) {
+    for (const sentence of text.split(/\r\n|\n|\r/).flatMap((line) => this.split(line))) {
       if (!BLANK.test(sentence)) parts.push(await this.translate(sentence, config));
     }
     const ranks = Math.max(0, ...parts.map(({ hypotheses }) => hypotheses.length));
     return {
       sourceIds: parts.flatMap(({ sourceIds }) => sourceIds),
       sourceTokens: parts.flatMap(({ sourceTokens }) => sourceTokens),
-      hypotheses: [...Array(ranks).keys()].map((rank) => this.join(parts, rank)),
+      hypotheses: [...Array(ranks).keys()].map((rank) => this.join(parts, rank)).filter(
+        ({ text }, rank, all) => all.findIndex((each) => each.text === text) === rank),
     };
   }
 
   // Return the source's tokens and the distinct translations of a line, best first; none for
-  // whitespace.
+  // whitespace. Text without words stays as it is.
   async translate(line, config) {
+    const stays = this.model.keepsOtherText && !this.sentences.hasWords(line);
+    if (stays && !BLANK.test(line)) return this.keep(line);
     const { text, spans } = this.rules.prepare(line);
     const ids = BLANK.test(line) ? [] : this.source.encode(text);
     // Several segmentations may have one text, so the search returns more than are shown.
@@ -105,6 +115,14 @@ class Translator {
       hypotheses: hypotheses.filter(({ text }, rank) => texts.indexOf(text) === rank)
         .slice(0, config.n_best),
     };
+  }
+
+  // Return a text as its own translation.
+  keep(line) {
+    const tokens = this.source.tokens([EOS]), text = this.sentences.strip(line);
+    const weights = [Array(this.model.numHeads).fill([0])];
+    const hypothesis = { text, ids: [], tokens, weights, logProbability: 0, isFinished: true };
+    return { sourceIds: [], sourceTokens: tokens, hypotheses: [hypothesis] };
   }
 
   // Join the hypotheses of a rank, or the last ones of sentences that have fewer.
