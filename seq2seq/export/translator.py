@@ -95,7 +95,7 @@ class OnnxTranslator:
 
         Args:
             sentences: The sentences.
-            decoding: A `GreedyConfig` or `BeamConfig`; None uses the search of the checkpoint.
+            decoding: A `GreedyConfig` or `BeamConfig`; None uses that of runtime.json.
             batch_size: Sentences translated together.
             split: The lines to split into sentences.
 
