@@ -23,6 +23,7 @@ with imports_in_one_line():
         choose_bleu_tokenize,
         describe_long_line,
         describe_spacing,
+        describe_tokens,
     )
     from seq2seq.evaluation.significance import (
         LEVEL,
@@ -105,6 +106,7 @@ def score_systems(config: ScoreConfig) -> None:
     texts = {name: lines for _, name, lines in named}
     warnings = (
         describe_spacing(texts, bleu_tokenize, key="bleu_tokenize"),
+        describe_tokens(texts),
         describe_long_line(texts),
     )
     for warning in filter(None, warnings):

@@ -69,6 +69,7 @@ _MOST_WORDS = 500
 _IDEOGRAM_TER = ("char", "flores200", "ja-mecab", "zh")
 """Tokenizers of BLEU with which TER counts each ideogram as a word; kana and other scripts without
 spaces stay whole."""
+_FULL_STOPS = (".", "\u3002", "\u0964")
 _ORDERS = 4
 
 
@@ -176,7 +177,8 @@ def build_bleu(rule: ScoringRule, *, key: str) -> "BLEU":
 
     tokenize = rule.bleu_tokenize
     try:
-        return BLEU(tokenize=tokenize, lowercase=rule.lowercase)
+        # sacreBLEU's warning of tokenized text, which force prevents, comes with each validation.
+        return BLEU(tokenize=tokenize, lowercase=rule.lowercase, force=True)
     except (RuntimeError, ImportError, OSError) as error:
         reason = f"{' '.join(str(error).split())}; "
         if extra := _EXTRAS.get(tokenize):
@@ -204,6 +206,24 @@ def describe_spacing(texts: Mapping[str, Sequence[str]], tokenize: str, *, key: 
             return (
                 f"{name} has hardly any spaces, so BLEU with {key}={tokenize} takes whole clauses "
                 f"as words; set {key}=char, or zh, ja-mecab or ko-mecab if it is the language"
+            )
+    return None
+
+
+def describe_tokens(texts: Mapping[str, Sequence[str]]) -> str | None:
+    """Return a warning if a text was split into tokens, which no score expects, else None.
+
+    Args:
+        texts: Lines of each text, by a description of the text for the message.
+    """
+    for name, lines in texts.items():
+        ends = [line.rstrip()[-2:] for line in lines]
+        stops = [end for end in ends if end.endswith(_FULL_STOPS)]
+        num_apart = sum(end[:1].isspace() for end in stops)
+        if 2 * num_apart > len(stops):
+            return (
+                f"{name} looks tokenized: {num_apart:,} of {len(lines):,} lines end in ' .'; "
+                "detokenize it, for example with sacremoses -l en detokenize"
             )
     return None
 

@@ -33,6 +33,7 @@ from seq2seq.evaluation.metrics import (
     choose_bleu_tokenize,
     describe_long_line,
     describe_spacing,
+    describe_tokens,
 )
 from seq2seq.files.links import GoldLinks
 from seq2seq.runtime.distributed import Ranks
@@ -140,6 +141,7 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
     references = {f"data.{name}": each.references for name, each in sets.items()}
     warnings = (
         describe_spacing(references, tokenize, key=_BLEU_KEY),
+        describe_tokens(references),
         describe_long_line(references),
     )
     for warning in filter(None, warnings):

@@ -8,13 +8,16 @@ import sacrebleu
 from seq2seq.evaluation.measures import score_texts
 from seq2seq.evaluation.metrics import (
     CHOICES,
+    DEFAULT_RULE,
     FREQUENCY_BINS,
     ScoringRule,
     build_bleu,
+    build_metrics,
     check_bleu_is_available,
     choose_bleu_tokenize,
     chrf_of_each_other,
     describe_spacing,
+    describe_tokens,
     equal_bins,
     signature,
 )
@@ -226,3 +229,22 @@ def test_chrf_of_each_other_is_sacrebleus_score_of_every_pair():
     expected = [[sacrebleu.sentence_chrf(a, [b]).score for b in texts] for a in texts]
     assert found.tolist() == [[min(each, 100.0) for each in row] for row in expected]
     assert not np.array_equal(found, found.T)
+
+
+@pytest.mark.parametrize(
+    ("lines", "number"),
+    [
+        (["A dog runs .", "Two dogs .\n", "Yes"], "2 of 3"),
+        (["\u72ac \u304c \u8d70\u308b \u3002"], "1 of 1"),
+        (["A dog runs.", 'He said " no .', "Yes."], None),
+        (["Vraiment ?", "Oui !"], None),
+        ([], None),
+    ],
+)
+def test_tokenized_text_gets_one_warning_of_ours(lines, number, caplog):
+    found = describe_tokens({"data.valid": lines})
+    build_metrics(DEFAULT_RULE)["bleu"].corpus_score(["A dog ."] * 100, [["A dog ."] * 100])
+
+    expected = f"data.valid looks tokenized: {number} lines end in ' .'; detokenize it"
+    assert found is None if number is None else found.startswith(expected)
+    assert not caplog.records
