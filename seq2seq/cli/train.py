@@ -17,18 +17,27 @@ with imports_in_one_line():
     from hydra._internal.utils import get_args_parser
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
-    from omegaconf import DictConfig
+    from omegaconf import DictConfig, OmegaConf
 
     from seq2seq.cli.command_line import one_line_errors
     from seq2seq.cli.sweep import launched_job, run_job, stopped_sweeps_in_one_line
     from seq2seq.config.composition import check_repeated_keys, config_directory, to_dataclass
     from seq2seq.config.plugins import as_argument, load_plugins, load_plugins_of
-    from seq2seq.config.schema import Metric, TrainConfig, register_schemas
+    from seq2seq.config.schema import Metric, TrainConfig, config_groups, register_schemas
+    from seq2seq.config.serialization import config_from_dict
     from seq2seq.files.paths import expand_home
     from seq2seq.runtime.process import keep_freed_memory
     from seq2seq.runtime.torchrun import is_first_process
     from seq2seq.training.run import run_training
     from seq2seq.training.validation import metric_value
+
+
+_OTHER_FILE = ("--config-path", "-cp", "--config-name", "-cn")
+_HYDRA_SETTINGS = [
+    *("hydra.run.dir=.", "hydra.output_subdir=null"),
+    *("hydra/job_logging=none", "hydra/hydra_logging=none"),
+]
+"""What train.yaml says to Hydra and the config.yaml of a run does not."""
 
 
 class _OneLineParser(argparse.ArgumentParser):
@@ -51,6 +60,8 @@ def main() -> None:
 @one_line_errors
 def _load_and_train() -> None:
     sys.argv[1:] = options_first(sys.argv[1:])
+    if any(each.startswith(_OTHER_FILE) for each in sys.argv[1:]):
+        sys.argv += _HYDRA_SETTINGS
     check_repeated_keys(sys.argv[1:])
     load_plugins_of(sys.argv[1:])
     register_schemas()
@@ -87,14 +98,15 @@ def options_first(arguments: Sequence[str]) -> list[str]:
 def _train(composed: DictConfig) -> float | None:
     """Train once, or one job of a sweep; return the value for a sweeper to maximize."""
     hydra_config = HydraConfig.get()
-    load_plugins(composed.plugins)  # a launched process has not read the command line
+    # A launched process has not read the command line.
+    load_plugins(OmegaConf.select(composed, "plugins", default=[]))
     is_job = hydra_config.mode is RunMode.MULTIRUN
     try:
         if is_job:
             path = Path(hydra_config.runtime.output_dir)
             with launched_job(path.name):
                 return run_job(path, lambda: _train_job(to_dataclass(composed, TrainConfig), path))
-        config = to_dataclass(composed, TrainConfig)
+        config = _read(composed)
         path = expand_home(config.checkpoint_dir, key="checkpoint_dir") / config.run_name
         score = _train_into(config, path)
     except Interrupted as stop:
@@ -106,6 +118,13 @@ def _train(composed: DictConfig) -> float | None:
     if is_first_process():
         print(f"\n{_next_commands(config, path)}", file=sys.stderr)
     return score
+
+
+def _read(composed: DictConfig) -> TrainConfig:
+    """Return the configuration; it may come from the config.yaml of a run, which has no schema."""
+    if config_groups().keys() <= set(composed) and OmegaConf.get_type(composed) is dict:
+        return config_from_dict(OmegaConf.to_container(composed))  # type: ignore[arg-type]
+    return to_dataclass(composed, TrainConfig)
 
 
 def _train_job(config: TrainConfig, path: Path) -> float:

@@ -98,6 +98,11 @@ def to_dataclass(composed: DictConfig, schema: type[_Config]) -> _Config:
         ValueError: A value is out of its range, or a key was added that no schema has.
         OmegaConfBaseException: A value is missing.
     """
+    if OmegaConf.get_type(composed) is not schema:
+        raise ValueError(
+            "the file of --config-name has no schema; begin its defaults list with train_schema, "
+            "as configs/train.yaml does; the config.yaml of a run repeats a single run only"
+        )
     for key in _added_keys(composed):
         raise ValueError(describe_unknown_key(key, "; remove it"))
     config = OmegaConf.to_object(composed)

@@ -301,7 +301,8 @@ class Trainer:
         if progress.share(training) < 1:
             logger.info(
                 "stopped after update %d: %s without an improvement "
-                "(training.validation.patience); the best was after update %d",
+                "(training.validation.patience); best.pt is the latest with the best score, from "
+                "update %d",
                 progress.update,
                 counted(progress.since_best, "validation"),
                 progress.best_update,

@@ -107,6 +107,34 @@ def test_a_directory_that_holds_a_run_is_refused_unless_told_what_to_do(train, c
     assert train(*arguments, "overwrite=true")[0] == 0
 
 
+def test_a_run_is_repeated_from_its_configuration(train, corpus, tmp_path):
+    checkpoints = tmp_path / "work" / "checkpoints"
+    first = train(*corpus, "training.max_updates=2", "run_name=first")
+    again = ["--config-path", str(checkpoints / "first"), "--config-name", "config"]
+
+    code, _, err = train(*again, "run_name=again")
+
+    assert (first[0], code) == (0, 0), err
+    names = ("test.hyp", "valid.hyp")
+    assert [(checkpoints / "again" / each).read_bytes() for each in names] == [
+        (checkpoints / "first" / each).read_bytes() for each in names
+    ]
+    assert [path.name for path in (tmp_path / "work").iterdir()] == ["checkpoints"]
+    code, _, err = train(*again, "run_name=b", "training.max_updates=-1")
+    assert (code, err) == (2, "error: training.max_updates=-1 must be at least 1, or null\n")
+
+
+@pytest.mark.parametrize("text", ["a: 1", "run_name: a\ndata: {name: files}", "{}"])
+def test_a_file_without_the_schema_is_one_line(train, tmp_path, text):
+    (tmp_path / "mine.yaml").write_text(text)
+
+    code, _, err = train("--config-path", str(tmp_path), "--config-name", "mine")
+
+    assert (code, err.count("\n")) == (2, 1)
+    assert err.startswith("error: the file of --config-name has no schema; begin its defaults list")
+    assert list((tmp_path / "work").iterdir()) == []
+
+
 def test_a_stopped_run_saves_and_names_the_command_that_continues_it(train, corpus, tmp_path):
     arguments = [*corpus, "training.max_epochs=100000", "run_name=mine"]
     process = start_python([ROOT / "train.py", *arguments], cwd=tmp_path / "work")

@@ -150,8 +150,10 @@ def test_patience_ends_the_training_and_the_log_says_so(make, monkeypatch, caplo
 
     assert trainer.progress.update == 4
     assert trainer.progress.best == [(-2.0, 4)]
-    assert caplog.messages[-1].startswith("stopped after update 4: 2 validations without an impro")
-    assert caplog.messages[-1].endswith("; the best was after update 4")
+    assert caplog.messages[-1] == (
+        "stopped after update 4: 2 validations without an improvement "
+        "(training.validation.patience); best.pt is the latest with the best score, from update 4"
+    )
 
 
 def test_best_has_the_lowest_loss_and_last_the_last_update(make, monkeypatch):
