@@ -63,6 +63,12 @@ _EXTRAS = {"ja-mecab": "ja", "ko-mecab": "ko"}
 _SPLIT_AT_SPACES = (DEFAULT, "intl", "none")
 _LONGEST_WORDS = 12
 """Mean number of characters between spaces above which a text is not split into words."""
+_UNSPACED = re.compile(
+    "[\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]"
+)
+"""Letters of scripts without spaces: Thai, Lao, Tibetan, Burmese, Khmer, kana and ideograms."""
+_LONGEST_UNSPACED = 4
+"""Mean number of such letters between spaces above which a text is not split into words."""
 _MOST_WORDS = 500
 """Number of words above which a line is called slow: sacreBLEU's TER takes 4 s for 500, 24 s for
 1,200."""
@@ -201,8 +207,7 @@ def describe_spacing(texts: Mapping[str, Sequence[str]], tokenize: str, *, key: 
         key: Its configuration key, for the message.
     """
     for name, lines in texts.items():
-        words = " ".join(lines).split()
-        if tokenize in _SPLIT_AT_SPACES and sum(map(len, words)) > _LONGEST_WORDS * len(words):
+        if tokenize in _SPLIT_AT_SPACES and not has_spaces(lines):
             return (
                 f"{name} has hardly any spaces, so BLEU with {key}={tokenize} takes whole clauses "
                 f"as words; set {key}=char, or zh, ja-mecab or ko-mecab if it is the language"
@@ -226,6 +231,26 @@ def describe_tokens(texts: Mapping[str, Sequence[str]]) -> str | None:
                 "detokenize it, for example with sacremoses -l en detokenize"
             )
     return None
+
+
+def has_spaces(lines: Sequence[str]) -> bool:
+    """Return whether spaces separate the words, unlike in most Chinese, Japanese or Thai text."""
+    words = " ".join(lines).split()
+    unspaced = sum(len(_UNSPACED.findall(word)) for word in words)
+    is_split = unspaced <= _LONGEST_UNSPACED * len(words)
+    return is_split and sum(map(len, words)) <= _LONGEST_WORDS * len(words)
+
+
+def text_lengths(lines: Sequence[str]) -> list[int]:
+    """Return the length of each line in words, or in characters if the text has no spaces.
+
+    Example:
+        >>> text_lengths(["a dog runs", "", "it barks"])
+        [3, 0, 2]
+    """
+    if has_spaces(lines):
+        return [len(line.split()) for line in lines]
+    return [len("".join(line.split())) for line in lines]
 
 
 def describe_long_line(texts: Mapping[str, Sequence[str]]) -> str | None:

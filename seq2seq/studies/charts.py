@@ -20,6 +20,8 @@ from seq2seq.evaluation.metrics import (
     bins_at,
     corpus_bleu,
     equal_bins,
+    has_spaces,
+    text_lengths,
 )
 from seq2seq.evaluation.significance import compare_groups
 from seq2seq.studies.agreement import Divergences, link_errors, mean_divergence
@@ -293,7 +295,11 @@ def bleu_by_length(
     except USER_ERRORS as error:
         notes.append(f"BLEU by source length is not shown: {describe_error(error)}.")
         return []
-    lengths = np.array([len(source.split()) for source in sources])
+    lengths = np.array(text_lengths(sources))
+    if not has_spaces(sources):
+        notes.append(
+            "The sources have hardly any spaces, so source lengths are counted in characters."
+        )
     bins = bins_at(limits) if limits else equal_bins(lengths.tolist(), num_bins=_NUM_LENGTHS)
     scores: list[LengthScore] = []
     for group, each in itertools.product(members, bins):

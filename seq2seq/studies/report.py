@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from seq2seq.checks import counted
 from seq2seq.config.composition import USER_ERRORS, describe_error
+from seq2seq.evaluation.metrics import text_lengths
 from seq2seq.inference.translator import Translator
 from seq2seq.studies.agreement import Divergences
 from seq2seq.studies.answers import answers_section
@@ -234,7 +235,8 @@ def shown_sentences(groups: Sequence[Group], notes: list[str]) -> list[ShownSent
     for values in numbers.values():
         highest = sorted(range(len(sources)), key=lambda i: (-values[i], i))
         chosen += [i for i in highest[:NUM_EXTREME] if sources[i].strip()]
-    chosen = sorted(dict.fromkeys(chosen), key=lambda i: (len(sources[i].split()), i))
+    lengths = text_lengths(sources)
+    chosen = sorted(dict.fromkeys(chosen), key=lambda i: (lengths[i], i))
     found = {}
     for index in members:
         run = groups[index].best
@@ -264,7 +266,7 @@ def shown_sentences(groups: Sequence[Group], notes: list[str]) -> list[ShownSent
             }
             for index, each in of_groups
         ]
-        of_line = {"Source words": float(len(sources[line].split()))}
+        of_line = {"Source words": float(lengths[line])}
         of_line |= {name: round(values[line], 3) for name, values in numbers.items()}
         sentences.append(
             {
@@ -284,7 +286,8 @@ def choose_sentences(sources: Sequence[str], number: int) -> list[int]:
         >>> choose_sentences(["a b c", "a", "", "a b", "a b c d"], 2)
         [3, 4]
     """
-    known = [i for i, source in enumerate(sources) if source.strip()]
-    ordered = sorted(known, key=lambda i: (len(sources[i].split()), i))
+    lengths = text_lengths(sources)
+    known = [i for i, length in enumerate(lengths) if length]
+    ordered = sorted(known, key=lambda i: (lengths[i], i))
     number = min(number, len(ordered))
     return [ordered[(2 * k + 1) * len(ordered) // (2 * number)] for k in range(number)]

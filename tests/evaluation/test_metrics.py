@@ -176,7 +176,14 @@ def test_ordinary_tokenizers_are_not_loaded_for_the_check(monkeypatch, tokenize)
 
 
 @pytest.mark.parametrize("tokenize", ["13a", "intl", "none"])
-@pytest.mark.parametrize("lines", [JAPANESE, ["thisisalanguagewithoutanyspacesatall"]])
+@pytest.mark.parametrize(
+    "lines",
+    [
+        JAPANESE,
+        ["\u6211\u5f88\u51b7\u4e86\u5417\uff1f"] * 3,
+        ["thisisalanguagewithoutanyspacesatall"],
+    ],
+)
 def test_text_without_spaces_is_reported(tokenize, lines):
     warning = describe_spacing({"a": ENGLISH, "the set": lines}, tokenize, key="x")
 
@@ -192,6 +199,8 @@ def test_text_without_spaces_is_reported(tokenize, lines):
         *((each, JAPANESE) for each in ("zh", "ja-mecab", "ko-mecab", "char", "flores200")),
         ("13a", ENGLISH),
         ("13a", ["Donaudampfschifffahrtsgesellschaft ist lang.", "Ja."]),
+        ("13a", ["\u79c1 \u306f \u6771\u4eac \u306b \u884c\u304f \u3002"]),
+        ("13a", ["\u0e09\u0e31\u0e19 \u0e01\u0e34\u0e19 \u0e02\u0e49\u0e32\u0e27"]),
         ("13a", [" ".join(line) for line in JAPANESE]),
         ("13a", ["I like \u6771\u4eac very much."]),
         ("13a", [""]),

@@ -220,6 +220,28 @@ def test_the_bleu_of_a_range_is_the_mean_over_the_runs(groups):
     assert line["y"] == pytest.approx([sum(scores) / 2])
 
 
+def test_sources_without_spaces_are_measured_in_characters(tmp_path):
+    sources = [
+        "\u6211\u5f88\u51b7\u3002",
+        "\u4ed6\u56de\u5bb6\u4e86\u3002 \u771f\u7684\uff1f",
+        "\u5979\u4eca\u5929\u770b\u8d77\u6765\u5f88\u9ad8\u5174\u3002",
+        "\u4f60\u4eca\u5929\u665a\u4e0a\u60f3\u5403\u4ec0\u4e48\uff1f",
+        "",
+    ]
+    for path in write_study(tmp_path).iterdir():
+        (path / "test.src").write_text("".join(f"{line}\n" for line in sources * 6))
+
+    scores = bleu_by_length(group_runs(read_runs([tmp_path])), [4], notes := [])
+
+    assert [(each.source_words, each.sentences) for each in scores][:2] == [
+        ("1-4", 6),
+        ("5+", 18),
+    ]
+    assert notes == [
+        "The sources have hardly any spaces, so source lengths are counted in characters."
+    ]
+
+
 def test_the_bleu_of_the_chosen_ranges_has_deviations_and_intervals(tmp_path):
     sources = ["a b", "a b c", "a b c d"] * 10
     for path in write_study(tmp_path).iterdir():
