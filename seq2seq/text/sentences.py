@@ -168,6 +168,8 @@ def _is_symbol(character: str) -> bool:
 def join_sentences(texts: Iterable[str]) -> str:
     """Join translated sentences with spaces, except beside Chinese and Japanese characters.
 
+    A marker keeps the space after it.
+
     Example:
         >>> join_sentences(["Ja.", "Nein."]), join_sentences(["\u662f\u3002", "\u4e0d\u3002"])
         ('Ja. Nein.', '\u662f\u3002\u4e0d\u3002')
@@ -175,6 +177,7 @@ def join_sentences(texts: Iterable[str]) -> str:
     joined: list[str] = []
     for text in filter(None, texts):
         if joined and not _WITHOUT_SPACES.fullmatch(joined[-1][-1]):
-            joined += ["" if _WITHOUT_SPACES.match(text) else " "]
+            is_wide = _WITHOUT_SPACES.match(text) and has_words(joined[-1])
+            joined += ["" if is_wide else " "]
         joined.append(text)
     return "".join(joined)

@@ -111,7 +111,9 @@ class SentenceRules {
   join(texts) {
     const joined = [];
     for (const text of texts.filter(Boolean)) {
-      const isWide = this.lastWithoutSpaces.test(joined.at(-1) ?? "") || this.firstWithoutSpaces.test(text);
+      const before = joined.at(-1) ?? "";
+      const isWide = this.lastWithoutSpaces.test(before)
+        || (this.firstWithoutSpaces.test(text) && this.hasWords(before));
       joined.push(joined.length && !isWide ? ` ${text}` : text);
     }
     return joined.join("");
