@@ -57,9 +57,14 @@ class RetiredKey(NamedTuple):
     """Value that switched the feature off; a saved configuration may contain no other value."""
     instead: str
     """What to do instead, as the end of a message."""
+    is_of_runs: bool = True
+    """Whether the key was one of train.py, so that the configurations of runs may contain it."""
 
 
-RETIRED_KEYS: dict[str, RetiredKey] = {}
+RETIRED_KEYS: dict[str, RetiredKey] = {
+    "long_lines": RetiredKey("whole", "split=always, never or auto replaces it", is_of_runs=False),
+    "split_length": RetiredKey(None, "split=always, never or auto replaces it", is_of_runs=False),
+}
 """The retired keys of all commands by their dotted names."""
 
 _PLUGGED = ("attention", "decoding")
