@@ -62,6 +62,9 @@ def _load_and_train() -> None:
     sys.argv[1:] = options_first(sys.argv[1:])
     if any(each.startswith(_OTHER_FILE) for each in sys.argv[1:]):
         sys.argv += _HYDRA_SETTINGS
+    for place, option in enumerate(sys.argv[:-1]):
+        if option in ("--config-path", "-cp"):  # Hydra would look beside this module
+            sys.argv[place + 1] = str(Path(sys.argv[place + 1]).resolve())
     check_repeated_keys(sys.argv[1:])
     load_plugins_of(sys.argv[1:])
     register_schemas()
