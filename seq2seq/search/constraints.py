@@ -79,7 +79,8 @@ def build_constraints(
     """
     # EOS counts as a token, so a minimum length of 1 constrains nothing.
     has_minimum = config.min_length > 1 or config.min_length_ratio > 0
-    if not (has_minimum or any(prefixes) or banned or config.no_repeat_ngram or symbols):
+    has_others = bool(has_minimum or any(prefixes) or banned or config.no_repeat_ngram)
+    if not (has_others or symbols):
         return Constraints()
     lengths = source_mask.sum(dim=1).tolist()
     shortest = [config.shortest(length) for length in lengths]
@@ -100,6 +101,7 @@ def build_constraints(
         symbols=symbol_ids,
         missing=torch.arange(len(symbols), device=device) < numbers,
         has_missing=any(num_symbols),
+        only_symbols=not has_others,
         ids=sorted({*chain(*prefixes, *banned)}),
     )
 
@@ -119,12 +121,23 @@ class _ActiveConstraints(Constraints):
     no_repeat_ngram: int
     symbols: Tensor  # (K,) ids
     missing: Tensor  # (R, K) bool, True = the row still lacks the symbol
-    has_missing: bool  # whether a source has symbols
+    has_missing: bool
+    """Whether a source has symbols."""
+    only_symbols: bool
+    """Whether the symbols are the only constraint, which always allows a token."""
     ids: Sequence[int]  # ids in prefixes and banned sequences, sorted
     stuck_counts: list[int] = field(default_factory=list)
     """Number of live rows without an allowed token in each step; all copies share the list."""
 
+    @property
+    def is_constant(self) -> bool:
+        """Whether the same tokens, unused symbols, are blocked for each row and step."""
+        return self.only_symbols and not self.has_missing
+
     def apply(self, log_probabilities: Tensor, *, live: Tensor) -> Tensor:
+        if self.only_symbols:
+            self._place_symbols(log_probabilities)
+            return log_probabilities
         self._check_ids(log_probabilities.shape[1])
         length = self.produced.shape[1]  # including the next token, excluding BOS
         eos_values = log_probabilities[:, EOS].clone()
@@ -143,6 +156,8 @@ class _ActiveConstraints(Constraints):
         return log_probabilities
 
     def select(self, rows: Tensor) -> Constraints:
+        if self.is_constant:
+            return self
         return replace(
             self,
             produced=self.produced[rows],
@@ -152,6 +167,8 @@ class _ActiveConstraints(Constraints):
         )
 
     def extend(self, tokens: Tensor) -> Constraints:
+        if self.is_constant:
+            return self
         tokens = tokens.unsqueeze(1)
         produced = torch.cat((self.produced, tokens), dim=1)
         return replace(self, produced=produced, missing=self.missing & (tokens != self.symbols))
@@ -182,10 +199,12 @@ class _ActiveConstraints(Constraints):
 
     def _place_symbols(self, log_probabilities: Tensor) -> None:
         if self.has_missing:
+            rows = self.missing.any(dim=1).nonzero().squeeze(1)
             slots = symbol_slots(self.symbols, log_probabilities.shape[1])
-            log_probabilities.copy_(place_symbols(log_probabilities, self.missing, slots))
-        else:
-            log_probabilities[:, self.symbols] = -torch.inf
+            placed = place_symbols(log_probabilities[rows], self.missing[rows], slots)
+        log_probabilities.index_fill_(1, self.symbols, -torch.inf)
+        if self.has_missing:
+            log_probabilities[rows] = placed
 
     def _block(self, log_probabilities: Tensor) -> None:
         """Block every token that would complete a banned sequence or repeat an n-gram."""
