@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from seq2seq.search.config import Hypothesis
 from seq2seq.special_tokens import EOS, UNK
-from seq2seq.text.rules import TextRules, restore
+from seq2seq.text.rules import TextRules, lost_spans, restore
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -78,8 +78,8 @@ class Translation(NamedTuple):
 
     @property
     def lost_spans(self) -> list[str]:
-        """Return the protected spans that the best hypothesis lacks."""
-        return [span for span in self.spans if span not in self.best.text]
+        """Return the numbers, codes, addresses and the like that the translation lacks."""
+        return lost_spans(self.source, self.text)
 
     @property
     def best(self) -> TranslatedHypothesis:

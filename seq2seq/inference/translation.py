@@ -164,6 +164,11 @@ _LINES = {
         "raise decoding.max_length_ratio=%(max_length_ratio)s or "
         "decoding.max_length_offset=%(max_length_offset)s for longer ones",
     ),
+    "lost": (
+        "numbers, codes, addresses, tags or emoji of the source that the translation lacks: "
+        "%(lost)d",
+        "a model copies them if it was trained with tokenizer.protect",
+    ),
     "one_sided": (
         "pairs with text on one side only: %(one_sided)d of %(sentences)d",
         "check that both sides are parallel",
@@ -241,6 +246,7 @@ class StreamCounts:
             "untagged": bool(self._tags and source_ids and not is_tagged),
             "loops": loops,
             "cut": not best.finished and not loops,
+            "lost": 0 if is_scored else len(translation.lost_spans),
             "one_sided": is_scored and bool(source_ids) != bool(best.ids),
             "target_unknown": best.ids.count(UNK) if is_scored else 0,
             "banned": self._banned is not None and self._banned.occur_in(translation),

@@ -187,5 +187,36 @@ def restore(text: str, spans: Sequence[str]) -> str:
     return text.translate(dict(zip(map(ord, SYMBOLS), spans, strict=False))) if spans else text
 
 
+_ALL_KINDS = TextRules(normalizes=True, patterns=PATTERNS)
+
+
+def lost_spans(source: str, translation: str) -> list[str]:
+    """Return the spans of a source, of any kind, that its translation lacks.
+
+    Numbers and dates may have other separators, as in "73,24" and "73.24".
+
+    Example:
+        >>> lost_spans("KR-7 kostet 73,24 oder 8.", "KR-7 costs 73.24 or 9.")
+        ['8']
+    """
+    source, translation = normalize(source), normalize(translation)
+    spans = [match[0] for match in _ALL_KINDS.matches(source)]
+    if not spans:
+        return []
+    available = Counter(_key(match[0]) for match in _ALL_KINDS.matches(translation))
+    lost = []
+    for span in spans:
+        available[_key(span)] -= 1
+        if available[_key(span)] < 0 and translation.count(span) < source.count(span):
+            lost.append(span)
+    return lost
+
+
+def _key(span: str) -> str:
+    """Return the digits of a number, and any other span as it is."""
+    is_number = not any(map(str.isalpha, span)) and any(map(str.isdigit, span))
+    return "".join(filter(str.isdigit, span)) if is_number else span
+
+
 IDENTITY = TextRules()
 """No change of the text."""

@@ -10,7 +10,16 @@ import pytest
 from node_scripts import needs_node, run_scripts
 
 from seq2seq.export.web_page import javascript_pattern
-from seq2seq.text.rules import KEPT, MAX_SPANS, PATTERNS, SYMBOLS, TextRules, normalize, restore
+from seq2seq.text.rules import (
+    KEPT,
+    MAX_SPANS,
+    PATTERNS,
+    SYMBOLS,
+    TextRules,
+    lost_spans,
+    normalize,
+    restore,
+)
 
 CASES = json.loads(Path(__file__).with_name("cases.json").read_text())
 RULES = TextRules(
@@ -110,3 +119,17 @@ def test_words_of_the_model_belong_to_the_words_of_the_user():
 def test_the_symbols_are_no_characters_of_a_text():
     assert len(SYMBOLS) == MAX_SPANS
     assert {unicodedata.category(symbol) for symbol in SYMBOLS} == {"Co"}
+
+
+@pytest.mark.parametrize(
+    ("source", "translation", "lost"),
+    [
+        ("Es kostet 73,24 \u20ac am 3. Mai.", "It costs \u20ac73.24 on 3 May.", []),
+        ("Artikel KR-7, \U0001f600", "Item KR-8", ["KR-7", "\U0001f600"]),
+        ("7 und 7", "7", ["7"]),
+        ("Scho\u0308n: a@b.de\u00a0!", "Nice: a@b.de!", []),
+        ("Hallo", "Hello 5", []),
+    ],
+)
+def test_spans_that_a_translation_lacks_are_named(source, translation, lost):
+    assert lost_spans(source, translation) == lost
