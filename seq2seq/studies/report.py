@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from seq2seq.checks import counted
 from seq2seq.config.composition import USER_ERRORS, describe_error
+from seq2seq.config.serialization import load_saved_config
 from seq2seq.evaluation.metrics import text_lengths
 from seq2seq.inference.translator import Translator
 from seq2seq.studies.agreement import Divergences
@@ -242,7 +243,8 @@ def shown_sentences(groups: Sequence[Group], notes: list[str]) -> list[ShownSent
         run = groups[index].best
         try:
             translator = Translator.load(run.directory.path, device="cpu")
-            found[index] = translator([sources[i] for i in chosen], split="never")
+            decoding = load_saved_config(run.directory.config).decoding
+            found[index] = translator([sources[i] for i in chosen], decoding, split="never")
         except USER_ERRORS as error:
             notes.append(f"{run.name} translates no sentences here: {describe_error(error)}.")
     sentences: list[ShownSentence] = []
