@@ -27,20 +27,27 @@ help:  ## list the targets
 train: $(VENV)/.train  ## train on the bundled corpus or continue, score, and print the next commands
 	$(BIN)/python train.py resume=auto
 
-# A line of the corpus is German, English and word links.
-sample: my/train.de  ## write 5,500 sentence pairs into my/, for the commands of the documentation
+SAMPLE := $(foreach part,train valid test,$(addprefix $(part).,de en tsv align))
 
-# Files that are there already stay.
-my/train.de:
-	mkdir -p my
-	gzip -t data/german-english.tsv.gz
-	gzip -cd data/german-english.tsv.gz | head -n 5500 | awk -F '\t' -v OFS='\t' '{ \
-		name = "my/" (NR > 500 ? "train" : NR > 250 ? "test" : "valid"); \
+# A line of the corpus is German, English and word links.
+sample:  ## write 5,500 sentence pairs into my/, for the commands of the documentation
+	@mkdir -p my && cd my || exit; count=0; \
+	for file in $(SAMPLE); do \
+		if [ -e $$file ] || [ -L $$file ]; then count=$$((count + 1)); found=$$file; fi; \
+	done; \
+	if [ $$count = $(words $(SAMPLE)) ]; then echo "my/ has the sample files; they stay"; exit; fi; \
+	if [ $$count != 0 ]; then \
+		echo "error: my/$$found exists, and make sample replaces no file; move my/ away" >&2; exit 1; \
+	fi; \
+	hidden=$$(mktemp -d .sample.XXXXXX) && trap "rm -r $$hidden" EXIT && trap 'exit 1' HUP INT TERM && \
+	gzip -t ../data/german-english.tsv.gz && \
+	gzip -cd ../data/german-english.tsv.gz | head -n 5500 | awk -F '\t' -v OFS='\t' '{ \
+		name = "'$$hidden'/" (NR > 500 ? "train" : NR > 250 ? "test" : "valid"); \
 		print $$1 > (name ".de"); \
 		print $$2 > (name ".en"); \
 		print $$1, $$2 > (name ".tsv"); \
 		print $$3 > (name ".align"); \
-	}'
+	}' && mv -n $$hidden/* .
 
 test: $(VENV)/.test  ## run the tests that are not marked slow, in about five minutes
 	OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST) -m "$(MARKS)"

@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,27 @@ def test_pictures_exist() -> None:
 
 def test_readme_is_short() -> None:
     assert README.text.count("\n") <= 140
+
+
+@pytest.mark.parametrize("name", ["train.tsv", "train.en", "test.align"])
+def test_sample_replaces_no_file(tmp_path: Path, name: str) -> None:
+    (tmp_path / "data").symlink_to(ROOT / "data")
+    own = tmp_path / "my" / name
+    own.parent.mkdir()
+    own.write_text("mein\tmine\n")
+    command = ["make", "--file", str(ROOT / "Makefile"), "sample"]
+
+    refused = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+
+    assert refused.returncode != 0
+    assert f"my/{name} exists" in refused.stderr
+    assert [*own.parent.iterdir()] == [own]
+    assert own.read_text() == "mein\tmine\n"
+
+    own.unlink()
+    subprocess.run(command, cwd=tmp_path, check=True)
+    own.write_text("mine\n")
+    subprocess.run(command, cwd=tmp_path, check=True)
+
+    assert own.read_text() == "mine\n"
+    assert len([*own.parent.iterdir()]) == 12
