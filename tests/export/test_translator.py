@@ -7,6 +7,7 @@ import pytest
 from tiny_export import SENTENCES
 
 from seq2seq import BeamConfig, GreedyConfig, MbrConfig, SamplingConfig, Translator
+from seq2seq.export.folder import read_runtime
 from seq2seq.export.translator import OnnxTranslator
 from seq2seq.search.config import EarlyStopping, LengthPenaltyForm
 
@@ -60,6 +61,19 @@ def test_translations_are_those_of_the_translator(original, translator, decoding
             np.testing.assert_allclose(
                 new.attention_weights, old.attention_weights.numpy(), atol=1e-5
             )
+
+
+def test_an_exported_model_of_longer_texts_does_not_split_lines(exported):
+    line = "Ein hund. Zwei kinder."
+    single = read_runtime(exported)
+    several = replace(single, several_sentences=0.9)
+
+    split, whole = (
+        OnnxTranslator(exported, runtime, threads=1)([line])[0] for runtime in (single, several)
+    )
+
+    assert [part.source for part in split.parts] == ["Ein hund.", "Zwei kinder."]
+    assert whole.parts == ()
 
 
 def test_no_sentences_give_no_translations(translator):

@@ -1,10 +1,13 @@
 import re
+from dataclasses import replace
 
 import pytest
-from tiny_translator import BEAM, TOKENIZERS, make_translator, translated
+from tiny_translator import BEAM, TOKENIZERS, make_checkpoint, make_translator, translated
 
+from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.data.tokenizers.interface import SymbolTokenizer
 from seq2seq.inference.sentence_splitting import SentenceSplitter, SplitLines, join_translations
+from seq2seq.inference.translator import Translator
 from seq2seq.inference.windows import VERY_LONG
 from seq2seq.text.habits import Split, TextHabits
 
@@ -95,6 +98,16 @@ def test_a_line_without_an_end_of_a_sentence_is_its_own_translation():
 
     assert join_translations("ja", [part]) is part
     assert join_translations("<2b> ja", [part]).source == "<2b> ja"
+
+
+@pytest.mark.parametrize("habits", [SINGLE, SEVERAL])
+def test_a_checkpoint_decides_whether_its_translator_splits(habits, tmp_path):
+    path = tmp_path / "best.pt"
+    save_checkpoint(path, replace(make_checkpoint(), habits=habits))
+
+    [found] = Translator.load(path, device="cpu")(["ein hund. Zwei."])
+
+    assert len(found.parts) == (2 if habits is SINGLE else 0)
 
 
 def test_the_translation_of_a_line_joins_those_of_its_sentences():
