@@ -24,6 +24,7 @@ from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.numerics import choose_numerics
 from seq2seq.special_tokens import BOS, PAD
+from seq2seq.text.rules import split_words
 
 
 class _Line(NamedTuple):
@@ -46,7 +47,7 @@ class _Line(NamedTuple):
 
     def word_texts(self) -> list[str]:
         """Return the text of each word."""
-        return self.text.split()[: self.num_words]
+        return split_words(self.text)[: self.num_words]
 
     def without(self, word: int) -> list[int]:
         """Return the ids without the ids of a word."""

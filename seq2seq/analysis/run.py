@@ -24,6 +24,7 @@ from seq2seq.inference.results import Translation
 from seq2seq.inference.translation import attention_links, read_sentences
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.devices import Device
+from seq2seq.text.rules import split_words
 from seq2seq.training.run_directory import RunDirectory
 from seq2seq.visualization.plots import head_figure
 
@@ -90,7 +91,7 @@ class Run:
         pairs = list(map(ScoredPair, *texts[:3], gold))
         for number, pair in enumerate(pairs, start=1):
             if pair.gold is not None:
-                num_words = len(pair.source.split()), len(pair.reference.split())
+                num_words = len(split_words(pair.source)), len(split_words(pair.reference))
                 check_links(pair.gold, *num_words, where=f"{path}:{number}")
         return pairs
 

@@ -33,6 +33,7 @@ with imports_in_one_line():
     from seq2seq.runtime.process import keep_freed_memory
     from seq2seq.search.config import DEFAULT_SEARCH
     from seq2seq.search.registry import decoding_config_types
+    from seq2seq.text.rules import split_words
     from seq2seq.visualization.page import AttentionPage
 
 Report = Callable[[Translation, int], None]
@@ -196,7 +197,7 @@ def _agreement(
         where = f"{name}:{num_read}"
         gold = parse_links(lines[index], where=where, base=base)
         best = translation.best
-        lengths = len(translation.source.split()), len(best.text.split())
+        lengths = len(split_words(translation.source)), len(split_words(best.text))
         check_links(gold, *lengths, where=where, base=base)
         found = count_links(translator.links(translation), gold)
         counts = list(map(sum, zip(counts, found, strict=True)))

@@ -23,7 +23,7 @@ class Pair(NamedTuple):
     source: str
     target: str
     links: GoldLinks | None = None
-    """Gold links between words, as `text.split()` counts them; None if unknown."""
+    """Gold links between words, as `split_words` counts them; None if unknown."""
     part: int = 0
     """Index of the pair's corpus, if several corpora are joined."""
 

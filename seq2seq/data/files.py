@@ -13,6 +13,7 @@ from seq2seq.data.corpus import Corpora, Corpus, Pair, load_corpora, sha256
 from seq2seq.files.links import GoldLinks, check_links, parse_links
 from seq2seq.files.paths import check_readable, expand_home, file_sha256
 from seq2seq.files.text import MAX_LINE, UTF16_MARKS, decode_line, is_gzip, open_text, too_long
+from seq2seq.text.rules import split_words
 
 logger = logging.getLogger(__name__)
 
@@ -326,7 +327,7 @@ class _Reader:
         kind = "gold links" if self.paths[1:] else "the third column, gold links"
         where = f"{self.paths[-1]}:{number}: {kind}"
         links = parse_links(texts[0], where=where)
-        check_links(links, len(source.split()), len(target.split()), where=where)
+        check_links(links, len(split_words(source)), len(split_words(target)), where=where)
         return Pair(source=source, target=target, links=links)
 
 

@@ -27,6 +27,7 @@ from seq2seq.evaluation.metrics import (
     corpus_bleu,
 )
 from seq2seq.files.links import GoldLinks, Links
+from seq2seq.text.rules import split_words
 
 Statistics = dict[str, Array]
 """Statistics (S, P, K) of each known measure."""
@@ -407,7 +408,7 @@ def right_words(translation: str, reference: str, rule: ScoringRule) -> list[boo
     split = build_bleu(rule, key="training.validation.bleu_tokenize").tokenizer
     left = Counter[str](split(translation).split())
     found = []
-    for word in reference.split():
+    for word in split_words(reference):
         parts = Counter[str](split(word).split())
         found.append(parts <= left)
         left -= parts if found[-1] else Counter()

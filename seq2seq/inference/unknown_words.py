@@ -10,6 +10,7 @@ from seq2seq.evaluation.alignment import word_weights
 from seq2seq.inference.results import TranslatedHypothesis, Translation, distinct
 from seq2seq.inference.sentence_splitting import join_translations
 from seq2seq.special_tokens import UNK
+from seq2seq.text.rules import split_words
 
 if TYPE_CHECKING:
     from seq2seq.inference.translator import Translator
@@ -161,9 +162,9 @@ def _word_starts(text: str, parts: Iterable[str]) -> list[int]:
     """Return the index of each word after the marks of a text are replaced by parts."""
     remaining = iter(parts)
     starts = [0]
-    for word in text.split():
+    for word in split_words(text):
         in_word = islice(remaining, word.count(UNKNOWN_SURFACE))
-        starts.append(starts[-1] + 1 + sum(len(part.split()) - 1 for part in in_word))
+        starts.append(starts[-1] + 1 + sum(len(split_words(part)) - 1 for part in in_word))
     return starts
 
 
@@ -177,7 +178,7 @@ def _units(
     """
     units: list[str] = []
     labels = tokenizer.tokens(ids)
-    words = text.split()
+    words = split_words(text)
     for owner, group in groupby(range(len(ids)), key=owners.__getitem__):
         tokens = list(group)
         surfaces = _surfaces(

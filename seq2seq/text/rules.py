@@ -171,15 +171,25 @@ class TextRules:
         Args:
             text: Text of the user.
             spans: The spans that are symbols in the model's text.
-            words: The words of the user's text.
+            words: The words of the user's text, as `split_words` returns them.
         """
         visible = ["".join(self.normalize(word).split()) for word in words]
         owners = [index for index, word in enumerate(visible) for _ in word] or [0]
         found, position = [], 0
-        for word in self.mask(text, spans).split():
+        for word in split_words(self.mask(text, spans)):
             found.append(owners[min(position, len(owners) - 1)])
             position += len("".join(restore(word, spans).split()))
         return found
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words that links count: as in fast_align, only spaces and tabs separate them.
+
+    Example:
+        >>> split_words("A\\u00a0Paris\\til  pleut ")
+        ['A\\xa0Paris', 'il', 'pleut']
+    """
+    return [word for word in text.replace("\t", " ").split(" ") if word]
 
 
 def restore(text: str, spans: Sequence[str]) -> str:

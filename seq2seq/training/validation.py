@@ -38,6 +38,7 @@ from seq2seq.runtime.distributed import SINGLE_PROCESS, Ranks
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.runtime.process import Interrupted, StopSignals
 from seq2seq.search.config import DecodingConfig
+from seq2seq.text.rules import split_words
 from seq2seq.training.monitoring.log import LINE_SECONDS, describe_seconds
 from seq2seq.training.preparation import EvaluationSet
 from seq2seq.training.progress import Progress
@@ -252,7 +253,7 @@ def _copied(translation: Translation) -> Translation:
 
 def _diagonal_error_rate(data: EvaluationSet) -> float:
     texts = zip(data.sources, data.references, strict=True)
-    diagonals = [diagonal_links(len(s.split()), len(t.split())) for s, t in texts]
+    diagonals = [diagonal_links(len(split_words(s)), len(split_words(t))) for s, t in texts]
     return alignment_error_rate(diagonals, data.gold or ())
 
 

@@ -227,6 +227,17 @@ def test_a_third_file_or_column_contains_gold_links(tmp_path):
         ]
 
 
+@pytest.mark.parametrize("space", ["\u00a0", "\u202f", "\u3000", "\u0085", "\x1c"])
+def test_links_count_words_between_spaces_only(tmp_path, space):
+    row = f"A{space}Paris  il\tin Paris\t1-1\n"
+    [pair] = make_corpus(write(tmp_path / "a.tsv", row.encode()))
+    table = write(tmp_path / "b.tsv", row.replace("1-1", "2-1").encode())
+
+    assert pair.links == GoldLinks({(1, 1)}, {(1, 1)})
+    with pytest.raises(ValueError, match="source words: 2"):
+        list(make_corpus(table))
+
+
 @pytest.mark.parametrize("text", ["1-0 0_0", "0-1", "x"])
 def test_wrong_links_are_named_by_file_and_line(tmp_path, text):
     source = write(tmp_path / "a.de", b"ja doch\nja doch\n")

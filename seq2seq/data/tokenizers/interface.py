@@ -14,7 +14,7 @@ from torch import Tensor
 from seq2seq.data.config import DataConfig, FilesConfig, Normalization, TokenizerConfig
 from seq2seq.data.corpus import Corpus, Pair, converted
 from seq2seq.special_tokens import UNK
-from seq2seq.text.rules import IDENTITY, KEPT, PATTERNS, SYMBOLS, TextRules
+from seq2seq.text.rules import IDENTITY, KEPT, PATTERNS, SYMBOLS, TextRules, split_words
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class Tokenizer(Protocol):
         """Return a readable label for each id."""
 
     def words(self, text: str, ids: Sequence[int], spans: Sequence[str] = ()) -> list[int]:
-        """Return the index in `text.split()` of the word that each id belongs to.
+        """Return the index in `split_words(text)` of the word that each id belongs to.
 
         Args:
             text: Text of the user whose encoding is `ids`, or that they decode to.
@@ -97,7 +97,7 @@ class TokenizerPair(NamedTuple):
 
 
 def word_indices(text: str, surfaces: Sequence[str | None]) -> list[int]:
-    """Return for each token the index in `text.split()` of the word in which it begins.
+    """Return for each token the index in `split_words(text)` of the word in which it begins.
 
     Args:
         text: Text of the tokens, with any whitespace.
@@ -108,7 +108,7 @@ def word_indices(text: str, surfaces: Sequence[str | None]) -> list[int]:
         >>> word_indices("ein Hund.", ["ein", " Hu", "nd", "."])
         [0, 1, 1, 1]
     """
-    words = text.split()
+    words = ["".join(word.split()) for word in split_words(text)]
     characters = "".join(words)
     owners = [index for index, word in enumerate(words) for _ in word] or [0]
     indices = []
@@ -217,7 +217,7 @@ class SymbolTokenizer:
             if match is not None:
                 indices.append(word_at(text, match.start(1)))
                 start = match.end()
-        last = max(len(text.split()) - 1, 0)
+        last = max(len(split_words(text)) - 1, 0)
         return [min(index, last) for index in indices]
 
     def state(self) -> TokenizerState:
@@ -294,7 +294,7 @@ class RuledTokenizer:
         return self.inner.tokens(ids)
 
     def words(self, text: str, ids: Sequence[int], spans: Sequence[str] = ()) -> list[int]:
-        owners = self.rules.owners(text, spans, text.split()) or [0]
+        owners = self.rules.owners(text, spans, split_words(text)) or [0]
         last = len(owners) - 1
         words = self.inner.words(self.rules.mask(text, spans), ids)
         return [owners[min(word, last)] for word in words]
@@ -580,7 +580,7 @@ def _whole(symbol: str) -> str:
 
 
 def word_at(text: str, position: int) -> int:
-    """Return the index in `text.split()` of the word at a position, or of the next one."""
+    """Return the index in `split_words(text)` of the word at a position, or of the next one."""
     around = text[max(position - 1, 0) : position + 1]
-    is_inside = len(around) == 2 and not any(map(str.isspace, around))
-    return len(text[:position].split()) - is_inside
+    is_inside = len(around) == 2 and not set(around) & set(" \t")
+    return len(split_words(text[:position])) - is_inside

@@ -27,7 +27,7 @@ from seq2seq.data.tokenizers.interface import (
 )
 from seq2seq.runtime.numerics import derive_seed
 from seq2seq.special_tokens import BOS, EOS, PAD, SPECIAL_TOKENS, UNK
-from seq2seq.text.rules import IDENTITY
+from seq2seq.text.rules import IDENTITY, split_words
 
 logger = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ class SentencePieceTokenizer:
         ]
         if not self._normalizes:
             return word_indices(text, surfaces)
-        words = [self._normalized(word) for word in text.split()]
+        words = [self._normalized(word) for word in split_words(text)]
         kept = [index for index, word in enumerate(words) if word] or [0]
         indices = word_indices(" ".join(filter(None, words)), surfaces)
         return [kept[index] for index in indices]

@@ -27,6 +27,7 @@ from seq2seq.data.tokenizers.interface import (
 )
 from seq2seq.data.tokenizers.words import CharacterTokenizer
 from seq2seq.special_tokens import BOS, EOS, PAD, UNK
+from seq2seq.text.rules import split_words
 
 UNIGRAM = unigram_config()
 CHARACTERS = CharactersConfig(name="characters", vocabulary_size=40, min_frequency=1)
@@ -79,7 +80,7 @@ def test_each_id_belongs_to_a_word_in_order(tokenizers, line):
 
     assert len(words) == len(ids)
     assert words == sorted(words)
-    assert set(words) == set(range(len(line.split())))
+    assert set(words) == set(range(len(split_words(line))))
 
 
 def test_unknown_characters_do_not_shift_the_words(tokenizers):
@@ -153,6 +154,9 @@ def test_a_corpus_without_text_is_refused(name):
         ("ab c d", ["ab", "x", "d"], [0, 1, 2]),
         ("", ["a", None, ""], [0, 0, 0]),
         ("a b", [], []),
+        ("A\u00a0b c", ["A", "b", "c"], [0, 0, 1]),
+        ("a\u3000b\u202f?\u2009c\td\x85", ["a\u3000b", "\u202f?", " c", "d"], [0, 0, 0, 1]),
+        ("a \u00a0 b", ["a", "\u00a0", "b"], [0, 2, 2]),
     ],
 )
 def test_tokens_are_traced_through_the_text(text, surfaces, expected):
