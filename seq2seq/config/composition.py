@@ -194,6 +194,8 @@ def describe_error(error: BaseException) -> str:
         return f"{file}line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror.lower()}{_way_out(error.errno)}"
+    if isinstance(error, FileNotFoundError) and error.strerror:  # os.getcwd() names no file
+        return "the current directory has been deleted; change to another"
     lines = [line.strip() for line in str(error).splitlines()]
     key = getattr(error, "full_key", None)
     kept = [line for line in lines if line and not line.startswith(_NOISE)]

@@ -192,6 +192,7 @@ def read_arrays(folder: Path) -> tuple[dict[str, Integers], Counts]:
     """Map the arrays of a folder into memory, read-only; return them and the counts.
 
     Raises:
+        OSError: A file cannot be read, for example because too many are open.
         DamagedFileError: A file is missing or has another size than was written.
     """
     try:
@@ -206,6 +207,8 @@ def read_arrays(folder: Path) -> tuple[dict[str, Integers], Counts]:
             arrays[name] = np.asarray(mapped)
         return arrays, marker["counts"]
     except Exception as error:  # numpy and json raise many types of errors
+        if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
+            raise  # the content may be good, and `cached` deletes what is damaged
         raise DamagedFileError(folder) from error
 
 

@@ -425,7 +425,7 @@ def alignment_error_rate(
         gold: Gold links of each sentence, or the links of another model, which all count as sure.
 
     Raises:
-        ValueError: The numbers of sentences differ.
+        ValueError: The numbers of sentences differ, or neither side has a link.
 
     Example:
         >>> from seq2seq.files.links import parse_links
@@ -435,7 +435,10 @@ def alignment_error_rate(
     """
     sides = [each if isinstance(each, GoldLinks) else GoldLinks(each, each) for each in gold]
     links = [(each, [found]) for found, each in zip(predicted, sides, strict=True)]
-    return total_scores(measure(Sentences(links=links)))["aer"]
+    statistics = measure(Sentences(links=links))
+    if not any(rows.any() for rows in statistics.values()):
+        raise ValueError("neither side has a link, so there is no alignment error rate; give links")
+    return total_scores(statistics)["aer"]
 
 
 def in_words(scores: Mapping[str, object]) -> str:

@@ -1,5 +1,6 @@
 """Folders of a cache are complete or absent, and hold the ids of each pair that is kept."""
 
+import errno
 import io
 import logging
 import os
@@ -123,6 +124,21 @@ def test_damaged_arrays_are_written_again_with_a_warning(tmp_path, caplog, name,
     assert str(found) == str(expected)
     assert names(tmp_path) == ["train-1"]
     assert caplog.messages == [f"{folder}: damaged cache; it is created again"]
+
+
+def test_a_cache_that_cannot_be_read_now_is_kept(tmp_path, monkeypatch):
+    folder = tmp_path / "train-1"
+    cached(folder, write_arrays, read_arrays)
+
+    def fail(*arguments, **options):
+        raise OSError(errno.EMFILE, "Too many open files", str(folder))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "load", fail)
+        with pytest.raises(OSError, match="Too many open files"):
+            cached(folder, write_arrays, read_arrays)
+
+    assert cached(folder, write_arrays, read_arrays)[1] == {"pairs": 3}
 
 
 def test_the_digest_is_that_of_the_content():

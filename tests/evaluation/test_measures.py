@@ -222,6 +222,14 @@ def test_error_rate_refuses_different_counts():
         alignment_error_rate([frozenset()], [])
 
 
+@pytest.mark.parametrize("num_sentences", [0, 1, 2])
+def test_error_rate_without_any_link_is_refused(num_sentences):
+    nothing = [frozenset()] * num_sentences
+
+    with pytest.raises(ValueError, match="neither side has a link"):
+        alignment_error_rate(nothing, nothing)
+
+
 NUM_HEADS = 3
 LENGTHS = [(4, 2), (1, 5), (6, 3), (2, 1), (5, 7)]
 """Numbers of source and target tokens of each sentence, including EOS."""
