@@ -210,6 +210,8 @@ def describe_error(error: BaseException) -> str:
         return f"{key} must be a list; write it in brackets, '{key}=[...]'"
     if re.fullmatch(r"Cannot merge (Dict|List)Config with (Dict|List)Config", text):
         return f"{key} is given as a list and as a dictionary, also in a file; give it in one form"
+    if text.startswith("Interpolation key "):
+        text += "; write \\${...} for a literal ${...}"
     return f"{key}: {text}" if key else text
 
 
@@ -235,9 +237,11 @@ def _unreadable(override: str) -> str:
     """Describe the mistake in an argument that Hydra cannot parse."""
     if "=" not in override:
         return f"{override!r} is not key=value; --cfg job lists the keys"
+    key, _, value = override.partition("=")
+    example = "['gr\u00fc\u00dfe.de','greetings.en']" if "[" in value else quote_value(value)
     return (
         f"cannot read {override!r}; put quotes around a value with special characters: "
-        "\"data.train=['gr\u00fc\u00dfe.de','greetings.en']\""
+        f'"{key}={example}"'
     )
 
 

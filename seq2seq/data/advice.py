@@ -28,7 +28,8 @@ def warn_of_text(name: str, counts: Mapping[str, int], *, is_copying: bool) -> N
         if unknown > 0.1 * tokens:
             logger.warning(
                 "%s: %d of %d %s tokens are unknown; use sub-words (tokenizer=unigram), a larger "
-                "vocabulary or, with init_from, text in the languages of its checkpoint",
+                "vocabulary, a lower tokenizer.min_frequency of words or characters, or with "
+                "init_from, text in the languages of its checkpoint",
                 name,
                 unknown,
                 tokens,

@@ -308,7 +308,8 @@ class _Reader:
                 raise ValueError(
                     f"{self.paths[0]}:{number}: {len(sides) - 1} tabs; every line needs "
                     "one, between source and target, or every line two, the second before gold "
-                    "links; or give one file for each side: [a.de,a.en]"
+                    "links; or give one file for each side: [a.de,a.en]; select columns by, for "
+                    f"example: cut -f2,4 {self.paths[0]} > pairs.tsv"
                 )
         for side, text, path in zip(
             ("source", "target"), sides, (self.paths[0], self.paths[:2][-1]), strict=False
@@ -326,7 +327,13 @@ class _Reader:
             return Pair(source=source, target=target)
         kind = "gold links" if self.paths[1:] else "the third column, gold links"
         where = f"{self.paths[-1]}:{number}: {kind}"
-        links = parse_links(texts[0], where=where)
+        try:
+            links = parse_links(texts[0], where=where)
+        except ValueError as error:
+            if self.paths[1:]:
+                raise
+            advice = f"if it holds no links, select two columns: cut -f1,2 {self.paths[0]}"
+            raise ValueError(f"{error}; {advice} > pairs.tsv") from error
         check_links(links, len(split_words(source)), len(split_words(target)), where=where)
         return Pair(source=source, target=target, links=links)
 

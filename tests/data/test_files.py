@@ -441,3 +441,14 @@ def test_one_file_for_both_sides_needs_equal_languages(tmp_path):
         load_corpora(config)
 
     assert texts(load_corpora(replace(config, target=config.source)).train) == [("eins", "eins")]
+
+
+@pytest.mark.parametrize(
+    ("line", "columns"),
+    [("Go.\tGeh.\tCC-BY 2.0 (France) #1", "1,2"), ("12\tGo.\t77\tGeh.", "2,4")],
+)
+def test_other_columns_are_selected_by_a_command(tmp_path, line, columns):
+    table = write(tmp_path / "deu.txt", line.encode() + b"\n")
+
+    with pytest.raises(ValueError, match=rf"cut -f{columns} {table} > pairs\.tsv"):
+        list(make_corpus(table))
