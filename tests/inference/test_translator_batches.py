@@ -182,7 +182,7 @@ def test_unknown_tokens_of_the_input_are_counted_in_translating_and_scoring(capl
     assert [each.num_unknown_tokens for each in scored] == [0, 2, 3]
     counts = [each.partition(": ")[2].split("; ")[:2] for each in caplog.messages]
     number = "5 of 12, sentences with them: 2 of 3 (lines 2, 3)"
-    assert counts == 2 * [[number, "- (U+002D) x 1, < (U+003C) x 1, '\u65e5\u672c\u8a9e' x 1"]]
+    assert counts == 2 * [[number, "< (U+003C) x 1, - (U+002D) x 1, '\u65e5\u672c\u8a9e' x 1"]]
 
 
 def test_warnings_name_the_first_lines(caplog):
