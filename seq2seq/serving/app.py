@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -17,7 +18,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from seq2seq.inference.results import Translation, as_json
+from seq2seq.inference.results import TranslatedHypothesis, Translation, as_json
 from seq2seq.search.config import BeamConfig, DecodingConfig, GreedyConfig, convert_search
 from seq2seq.serving.batcher import ClosedError, DeadlineError, QueueFullError
 from seq2seq.serving.config import ServeConfig
@@ -33,9 +34,10 @@ from seq2seq.serving.interface import (
     check_limit,
     described,
 )
+from seq2seq.serving.markup import SplitHtml, attended_offsets
 from seq2seq.serving.metrics import Metrics, Observed
 from seq2seq.serving.models import Load, Models, Pair
-from seq2seq.serving.texts import Split, SplitHtml, SplitText, split_text
+from seq2seq.serving.texts import Split, SplitText, split_text
 from seq2seq.visualization.page import render_page
 
 _MOST_WEIGHTS = 250_000
@@ -65,10 +67,18 @@ class Translated(NamedTuple):
 
     def joined(self, rank: int) -> list[str]:
         """Return each text with the translations of a rank, 0 the best, or the last before it."""
-        return [
-            text.join([each.hypotheses[: rank + 1][-1].text for each in found])
-            for text, found in zip(self.texts, self.translations, strict=True)
-        ]
+        joined = []
+        for text, found in zip(self.texts, self.translations, strict=True):
+            chosen = [each.hypotheses[: rank + 1][-1] for each in found]
+            align = partial(_offsets, found, chosen)
+            joined.append(text.join([each.text for each in chosen], align))
+        return joined
+
+
+def _offsets(
+    found: Sequence[Translation], chosen: Sequence[TranslatedHypothesis], index: int
+) -> list[tuple[int, int]]:
+    return attended_offsets(found[index], chosen[index])
 
 
 class Service:

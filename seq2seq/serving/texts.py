@@ -1,20 +1,15 @@
 """Split a text into the sentences that are translated, and put their translations in its place."""
 
-import html
 import re
-import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from seq2seq.text.sentences import join_sentences
 
-if TYPE_CHECKING:
-    from bs4.element import NavigableString
-
 _LINE_END = re.compile(r"(\r\n|\n|\r)")
-_HTML_SPACE = re.compile(r"[ \t\n\f\r]+")
-_CODE = frozenset({"code", "kbd", "pre", "samp", "textarea", "var"})
-"""Elements whose text is not a sentence."""
+Align = Callable[[int], list[tuple[int, int]]]
+"""Function that returns, for the index of a sentence, the place of each token in the translation
+and the place of its source."""
 
 Split = Callable[[str], Sequence[str]]
 """Function that returns the sentences of a line."""
@@ -33,7 +28,7 @@ class SplitText(NamedTuple):
         """Return the sentences of all lines."""
         return [sentence for line in self.lines for sentence in line]
 
-    def join(self, translations: Sequence[str]) -> str:
+    def join(self, translations: Sequence[str], align: Align | None = None) -> str:
         """Return the text with the translation of each sentence in its place.
 
         Example:
@@ -57,62 +52,3 @@ def split_text(text: str, split: Split) -> SplitText:
     pieces = [*_LINE_END.split(text), ""]
     lines = [split(line) if line.strip() else () for line in pieces[::2]]
     return SplitText(lines, pieces[1::2])
-
-
-class SplitHtml:
-    """HTML whose texts between tags are split into sentences; everything else stays.
-
-    Scripts, styles, comments, code, and elements with `translate="no"` stay too.
-
-    Raises:
-        ValueError: The text cannot be read as HTML.
-
-    Example:
-        >>> text = SplitHtml("<p>Ja &amp; nein.<br/> Ja.</p>", lambda line: [line])
-        >>> text.sentences
-        ['Ja & nein.', 'Ja.']
-        >>> text.join(["Yes < no.", "Yes."])
-        '<p>Yes &lt; no.<br/> Yes.</p>'
-    """
-
-    def __init__(self, text: str, split: Split) -> None:
-        import bs4  # takes 0.15 s, which is wasted if no client sends HTML
-
-        # After the last ">" there is only text. The parser would search it for the end of each tag,
-        # in quadratic time, and lose an "&" near the end.
-        tags, end, rest = text.rpartition(">")
-        markup = tags + end + html.escape(html.unescape(rest), quote=False)
-        with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", bs4.UnusualUsageWarning
-            )  # the text may look like XML or a path
-            try:
-                self._soup = bs4.BeautifulSoup(markup, "html.parser")
-            except bs4.ParserRejectedMarkup as error:
-                raise ValueError("not HTML") from error
-        self.sentences: list[str] = []
-        self._texts: list[tuple[NavigableString, str, int, str]] = []
-        stays = {id(self._soup): False}
-        for node in self._soup.descendants:  # each node comes after its parent
-            inherited = stays[id(node.parent)]
-            if isinstance(node, bs4.Tag):
-                stays[id(node)] = inherited or node.name in _CODE or node.get("translate") == "no"
-            elif (
-                type(node) is bs4.element.NavigableString
-                and not inherited
-                and (content := node.strip())
-            ):
-                before, _, after = node.partition(content)
-                sentences = split(_HTML_SPACE.sub(" ", content))
-                self._texts.append((node, before, len(sentences), after))
-                self.sentences += sentences
-
-    def join(self, translations: Sequence[str]) -> str:
-        """Return the HTML with the translation of each sentence in its place."""
-        remaining = iter(translations)
-        for index, (node, before, number, after) in enumerate(self._texts):
-            found = [next(remaining) for _ in range(number)]
-            new = type(node)(before + join_sentences(found) + after)
-            node.replace_with(new)
-            self._texts[index] = (new, before, number, after)
-        return str(self._soup)

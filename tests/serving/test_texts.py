@@ -1,7 +1,8 @@
 import pytest
 from tiny_translator import make_translator
 
-from seq2seq.serving.texts import SplitHtml, split_text
+from seq2seq.serving.markup import SplitHtml
+from seq2seq.serving.texts import split_text
 from seq2seq.text.sentences import split_sentences
 
 
@@ -63,9 +64,17 @@ def test_the_text_of_a_line_is_that_of_translating_with_split_lines():
         ("ja", "JA"),
         ("ja.wav", "JA.WAV"),  # which a parser may take for the name of a file
         ('<p class="a">Ja. Nein.</p>', '<p class="a">JA. NEIN.</p>'),
-        ("<p> ja\n <b>und</b>  nein </p>\n", "<p> JA\n <b>UND</b>  NEIN </p>\n"),
+        ("<p> ja\n <b>und</b>  nein </p>\n", "<p> JA <b>UND</b> NEIN </p>\n"),
+        ("<div>a <b>b <i>c</i></b>, d</div>", "<div>A <b>B <i>C</i></b>, D</div>"),
+        ("<b>Ja. Nein.</b> <a href='x'>Ja</a>.", '<b>JA. NEIN.</b> <a href="x">JA</a>.'),
+        ('<i class="x notranslate">a</i> b', '<i class="x notranslate">a</i> B'),
+        (
+            'a <img alt="ja" title="b c"/> <a title="d">e</a>',
+            'A <img alt="JA" title="B C"/> <a title="D">E</a>',
+        ),
+        ("<td>a</td><td><b></b>b</td>", "<td>A</td><td><b></b>B</td>"),
         ("in\n einer\t Zeile", "IN EINER ZEILE"),
-        ('ja<br/>&nbsp;<img alt="ja &quot;" src="a"/>', 'JA<br/>\xa0<img alt=\'ja "\' src="a"/>'),
+        ('ja<br/>&nbsp;<img alt="ja &quot;" src="a"/>', 'JA<br/>\xa0<img alt=\'JA "\' src="a"/>'),
         ("1 &lt; 2 &amp;&amp; &#228;&#xD800;", "1 &lt; 2 &amp;&amp; \u00c4\ufffd"),
         ("AT&T", "AT&amp;T"),
         ("a < b", "A &lt; B"),
