@@ -12,6 +12,8 @@ from seq2seq.cli.translate_config import (
     shown,
 )
 from seq2seq.cli.translate_streams import Window, format_translation
+from seq2seq.data.tokenizers.interface import plain_tokenizer
+from seq2seq.data.tokenizers.sentencepiece import SentencePieceTokenizer
 from seq2seq.files.atomic import whole_file
 from seq2seq.files.links import format_links
 from seq2seq.files.paths import expand_home
@@ -133,11 +135,16 @@ def _unknown_words(
     """Return what replaces unknown words; None if they are kept.
 
     Raises:
-        ValueError: The dictionary has an invalid line, or the model has no attention.
+        ValueError: The dictionary has an invalid line, or the model has sub-words or no attention.
         OSError: The dictionary cannot be read.
     """
     if config.unknown_words is UnknownTokens.keep:
         return None
+    if isinstance(plain_tokenizer(translator.tokenizers.target), SentencePieceTokenizer):
+        raise ValueError(
+            "unknown_words=copy has no effect: a model of sub-words spells every word; train with "
+            "tokenizer.protect to copy numbers, codes and addresses"
+        )
     dictionary: dict[str, str] = {}
     if config.dictionary is not None:
         with open_lines(config.dictionary, key="dictionary") as lines:

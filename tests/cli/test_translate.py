@@ -272,6 +272,14 @@ def test_unknown_tokens_are_kept_copied_or_translated(translated, write):
     assert translated == kept.replace(UNKNOWN_SURFACE, "yes")
 
 
+def test_copying_unknown_words_is_refused_for_sub_words(checkpoint_path):
+    keys = {"text": "ja", "unknown_words": UnknownTokens.copy}
+    config = make_translate_config(checkpoint_path, **keys)
+
+    with pytest.raises(ValueError, match="unknown_words=copy has no effect: a model of sub-words"):
+        translate(config)
+
+
 def test_a_bad_dictionary_is_refused_by_file_and_line(translated, write):
     dictionary = write("dictionary", "ja\tyes\nnein no\n")
 

@@ -1,7 +1,9 @@
+import numpy as np
 import pytest
 from tiny_translator import make_translator
 
-from seq2seq.serving.markup import SplitHtml
+from seq2seq.inference.results import TranslatedHypothesis, Translation
+from seq2seq.serving.markup import SplitHtml, attended_offsets
 from seq2seq.serving.texts import split_text
 from seq2seq.text.sentences import split_sentences
 
@@ -111,3 +113,43 @@ def test_deep_html_is_split_and_joined():
 def test_what_is_no_html_is_refused(html):
     with pytest.raises(ValueError):
         SplitHtml(html, split_sentences)
+
+
+def test_tags_follow_the_words_that_attend_to_their_words():
+    html = "<p>Ich habe <b>den <i>Hund</i></b> gesehen, <u>ja</u>.</p>"
+    split = SplitHtml(html, split_sentences)
+    text = "I saw the dog, yes."
+    source = split.sentences[0]
+    links = {"I": "Ich", "saw": "gesehen", "the": "den", "dog": "Hund", "yes": "ja"}
+
+    found = split.join(
+        [text], lambda _: [(text.index(word), source.index(links[word])) for word in links]
+    )
+
+    assert source == "Ich habe den Hund gesehen, ja."
+    assert found == "<p>I saw <b>the <i>dog</i></b>, <u>yes</u>.</p>"
+
+
+def test_a_tag_without_an_attending_word_is_kept():
+    split = SplitHtml("a <b>b</b> c", split_sentences)
+
+    assert split.join(["A B C"], lambda _: [(0, 0), (2, 0), (4, 4)]) == "A <b>B</b> C"
+
+
+def test_the_place_of_a_token_is_that_of_its_most_attended_source_token():
+    weights = np.zeros((2, 3, 5), np.float32)
+    weights[:, 0, 1] = weights[:, 1, 2] = weights[:, 2, 4] = 1  # the last column is EOS
+    weights[0, 2, 3] = 0.5
+    hypothesis = TranslatedHypothesis(
+        "The dog .",
+        0.0,
+        0.0,
+        True,
+        [7, 8, 9],
+        ["\u2581The", "\u2581dog", "\u2581.", "</s>"],
+        weights,
+    )
+    labels = ["\u2581", "Der", "\u2581Hund", ".", "</s>"]
+    translation = Translation("Der  Hund.", [4, 5, 6, 7], labels, [hypothesis])
+
+    assert attended_offsets(translation, hypothesis) == [(0, 0), (4, 5), (8, 9)]
