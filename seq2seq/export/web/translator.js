@@ -121,7 +121,8 @@ class Translator {
   keep(line) {
     const tokens = this.source.tokens([EOS]), text = this.sentences.strip(line);
     const weights = [Array(this.model.numHeads).fill([0])];
-    const hypothesis = { text, ids: [], tokens, weights, logProbability: 0, isFinished: true };
+    const scores = { score: 0, logProbability: 0 };
+    const hypothesis = { text, ids: [], tokens, weights, ...scores, isFinished: true };
     return { sourceIds: [], sourceTokens: tokens, hypotheses: [hypothesis] };
   }
 
