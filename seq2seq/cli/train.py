@@ -147,15 +147,24 @@ def _train_into(config: TrainConfig, path: Path) -> float:
 
 
 def _next_commands(config: TrainConfig, path: Path) -> str:
-    """Return the commands to translate with a run and to look at its attention."""
+    """Return the commands to use a run: to translate, look, score, export and serve."""
     script = Path(sys.argv[0])
     translate = str(script.with_name(script.name.replace("train", "translate")))
     python = min(sys.executable, os.path.relpath(sys.executable), key=len)
     words = [python] * (script.suffix == ".py") + [translate, f"checkpoint={path}"]
     if config.plugins:
         words.append(as_argument(config.plugins))
-    look = [python, "-m", "tensorboard.main", "--logdir", str(path.parent)]
-    return f"Next:\n  translate  {shlex.join(words)}\n  look       {shlex.join(look)}"
+    files = [f"hypotheses={path}/valid.hyp", f"reference={path}/valid.ref"]
+    modules = {
+        "look": ["tensorboard.main", "--logdir", str(path.parent)],
+        "score": ["seq2seq.cli.score", *files],
+        "export": ["seq2seq.cli.export", f"checkpoint={path}", f"output={path.name}-onnx"],
+        "serve": ["seq2seq.cli.serve", f"checkpoint={path}"],
+    }
+    commands = {"translate": words}
+    commands |= {name: [python, "-m", *module] for name, module in modules.items()}
+    lines = (f"  {name:<10} {shlex.join(command)}" for name, command in commands.items())
+    return "\n".join(["Next:", *lines])
 
 
 if __name__ == "__main__":

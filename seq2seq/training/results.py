@@ -10,6 +10,7 @@ import torch
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.checks import counted
+from seq2seq.config.schema import ScheduleName
 from seq2seq.model.seq2seq import count_parameters
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.training.monitoring.tensorboard import RESULTS, draw_results
@@ -105,7 +106,52 @@ def log_results(trainer: Trainer, found: FinalScores) -> None:
             f"  {config.source}  {data.sources[index]}",
             f"  {config.target}  {evaluation.translations[index]}",
         ]
-    logger.info("%s", "\n".join(lines))
+    logger.info("%s", "\n".join([*lines, "", describe_outcome(trainer, found)]))
+
+
+_RISE = 0.5
+"""Gain of BLEU in the last third of a training that counts as still rising."""
+_MEANINGS = {
+    10: "almost useless",
+    20: "hard to understand",
+    30: "the gist is clear, with many errors",
+    40: "understandable to good",
+    50: "good",
+}
+"""Meaning of a BLEU below each number; see the glossary."""
+
+
+def describe_outcome(trainer: Trainer, found: FinalScores) -> str:
+    """Describe whether more training would help, and what the BLEU of a run means to a reader."""
+    training, progress = trainer.config.training, trainer.progress
+    done = progress.epoch + progress.epoch_share
+    planned = training.max_epochs
+    epochs = f"{done:.1f} epochs" if planned is None else f"{done:.1f} of {planned} epochs"
+    validations = read_history(trainer.directory)["validations"]
+    scores = [cast(float, each["bleu"]) for each in validations]
+    earlier, latest = scores[: len(scores) * 2 // 3], scores[len(scores) * 2 // 3 :]
+    gain = max(latest, default=0.0) - max(earlier, default=0.0)
+    if not earlier:
+        verdict = "too few validations to tell whether BLEU still rises"
+    elif max(scores) < 1:
+        verdict = "valid BLEU is near 0, so train for more updates or with more text"
+    elif gain < _RISE:
+        verdict = (
+            f"valid BLEU rose by {max(gain, 0.0):.1f} in the last third, so more text or a larger "
+            "model will help more than more time"
+        )
+    elif training.schedule.name is ScheduleName.cosine:
+        verdict = (
+            f"valid BLEU still rose by {gain:.1f} in the last third: train a new run with a larger "
+            "budget, since the learning rate of this one has ended and resuming gains little"
+        )
+    else:
+        verdict = (
+            f"valid BLEU still rose by {gain:.1f} in the last third: raise the budget and give "
+            "resume=true"
+        )
+    meaning = next((text for most, text in _MEANINGS.items() if found.bleu < most), "very good")
+    return f"{epochs}; {verdict}\nBLEU {found.bleu:.0f}: {meaning}, on text like this"
 
 
 def _write_texts(

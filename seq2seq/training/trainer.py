@@ -314,8 +314,7 @@ class Trainer:
             )
         elif training.max_minutes and progress.seconds >= 60 * training.max_minutes:
             logger.info(
-                "stopped after update %d: training.max_minutes=%s is used up; raise it and give "
-                "resume=true to continue",
+                "stopped after update %d: training.max_minutes=%s is used up",
                 progress.update,
                 training.max_minutes,
             )

@@ -1,4 +1,5 @@
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from seq2seq.data.corpus import load_corpora
 from seq2seq.evaluation.measures import total_scores
 from seq2seq.files.links import read_links
 from seq2seq.inference.translator import Translator
+from seq2seq.training import results
 from seq2seq.training.run import run_training
 from seq2seq.training.run_directory import RunDirectory
 
@@ -139,3 +141,30 @@ def test_a_small_model_uses_bf16_only_on_request(tmp_path, monkeypatch, asked, t
 
     results = json.loads((tmp_path / "runs" / "tiny" / "results.json").read_text())
     assert results["precision"] == taken
+
+
+@pytest.mark.parametrize(
+    ("scores", "schedule", "expected"),
+    [
+        ([9.0], "cosine", "too few validations to tell"),
+        ([0.0, 0.1, 0.2], "cosine", "valid BLEU is near 0"),
+        ([9.0, 20.0, 20.2], "cosine", "rose by 0.2 in the last third, so more text"),
+        ([9.0, 20.0, 19.0], "cosine", "rose by 0.0 in the last third, so more text"),
+        ([9.0, 20.0, 22.0], "cosine", "still rose by 2.0 in the last third: train a new run"),
+        ([9.0, 20.0, 22.0], "constant", "still rose by 2.0 in the last third: raise the budget"),
+    ],
+)
+def test_the_end_says_whether_more_training_would_help(monkeypatch, scores, schedule, expected):
+    config = load_config("data=grammar", f"training.schedule.name={schedule}")
+    trainer = SimpleNamespace(
+        config=config, progress=SimpleNamespace(epoch=1, epoch_share=0.4), directory=None
+    )
+    history = {"validations": [{"bleu": score} for score in scores]}
+    monkeypatch.setattr(results, "read_history", lambda _: history)
+
+    found = results.describe_outcome(trainer, SimpleNamespace(bleu=22.4))
+
+    first, second = found.splitlines()
+    assert first.startswith("1.4 of 2 epochs; ")
+    assert expected in first
+    assert second == "BLEU 22: the gist is clear, with many errors, on text like this"
