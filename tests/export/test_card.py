@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 import yaml
@@ -30,6 +31,15 @@ def card(results=RESULTS, precision=ExportPrecision.fp32, license_name="mit"):
 def metadata(text):
     _, front, _ = text.split("---\n", 2)
     return yaml.safe_load(front)
+
+
+def test_the_code_of_the_card_translates(exported, monkeypatch, capsys):
+    [code] = re.findall(r"```python\n(.*?)```", (exported / "README.md").read_text(), re.DOTALL)
+    monkeypatch.chdir(exported.parent)
+
+    exec(code)
+
+    assert capsys.readouterr().out.strip()
 
 
 def test_metadata_names_languages_licence_and_scores():
