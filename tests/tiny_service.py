@@ -166,10 +166,11 @@ def running(
     *,
     load: Callable[[str], LoadedModel] = load_shouter,
     api_keys: Sequence[str] = (),
+    read_keys: Callable[[], Sequence[str]] | None = None,
 ) -> Iterator[Running]:
     """Run a service in a thread of this process."""
     config = config or make_serve_config()
-    service = Service(config, load=load, api_keys=api_keys)
+    service = Service(config, load=load, read_keys=read_keys or (lambda: api_keys))
     bound = bind("127.0.0.1", 0)
     server = make_server(service, config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})

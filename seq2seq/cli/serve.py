@@ -2,7 +2,9 @@
 
 import gc
 import logging
+from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from seq2seq.checks import counted
 from seq2seq.runtime.process import imports_in_one_line
@@ -24,6 +26,11 @@ with imports_in_one_line():
     )
     from seq2seq.serving.config import Engine, ServeConfig
     from seq2seq.serving.models import LoadedModel
+    from seq2seq.text.habits import Split
+
+if TYPE_CHECKING:
+    from seq2seq.inference.results import Translation
+    from seq2seq.inference.translator import Translator
 
 logger = logging.getLogger(__name__)
 
@@ -66,8 +73,8 @@ def serve(config: ServeConfig) -> None:
     logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it warns of damaged bodies
     raise_file_limit()
     with bind(config.host, config.port) as bound:
-        keys = read_keys(config.api_keys) if config.api_keys else []
-        service = Service(config, load=partial(load_model, config=config), api_keys=keys)
+        read = partial(read_keys, config.api_keys) if config.api_keys else list
+        service = Service(config, load=partial(load_model, config=config), read_keys=read)
         gc.freeze()
         gc.enable()
         serve_until_stopped(service, config, bound)
@@ -90,6 +97,7 @@ def _load_checkpoint(path: str, config: ServeConfig) -> LoadedModel:
     import torch
 
     from seq2seq.checkpoints.checkpoint import load_checkpoint
+    from seq2seq.data.files import language_pairs
     from seq2seq.inference.translator import Translator
     from seq2seq.runtime.numerics import choose_numerics
 
@@ -108,10 +116,32 @@ def _load_checkpoint(path: str, config: ServeConfig) -> LoadedModel:
         numerics=choose_numerics(config.device, config.precision),
         habits=checkpoint.habits,
     )
-    data = checkpoint.config.data
     splitter = translator.splitter(config.split)
-    translate = partial(translator, split=config.split)
-    return LoadedModel((data.source, data.target), translate, splitter.sentences)
+    try:
+        tags = language_pairs(checkpoint.config.data)
+    except ValueError as error:
+        raise ValueError(f"checkpoint={path}: {error}") from error
+    functions = {
+        pair: partial(_translate_tagged, translator, split=config.split, tag=tag)
+        for pair, tag in tags.items()
+    }
+    [(pair, translate), *others] = functions.items()
+    return LoadedModel(pair, translate, splitter.sentences, dict(others))
+
+
+def _translate_tagged(
+    translator: "Translator",
+    lines: Sequence[str],
+    decoding: DecodingConfig,
+    *,
+    split: Split,
+    tag: str | None,
+) -> "list[Translation]":
+    """Translate lines with the tag of a target language, which the translations do not show."""
+    if tag is None:
+        return translator(lines, decoding, split=split)
+    translations = translator([f"{tag} {line}" for line in lines], decoding, split=split)
+    return [each._replace(source=line) for line, each in zip(lines, translations, strict=True)]
 
 
 def _load_exported(path: str, config: ServeConfig) -> LoadedModel:

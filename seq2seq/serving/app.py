@@ -4,9 +4,10 @@ import asyncio
 import contextlib
 import dataclasses
 import hmac
+import logging
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
+from seq2seq.checks import counted
 from seq2seq.inference.results import TranslatedHypothesis, Translation, as_json
 from seq2seq.search.config import BeamConfig, DecodingConfig, GreedyConfig, convert_search
 from seq2seq.serving.batcher import ClosedError, DeadlineError, QueueFullError
@@ -45,6 +47,8 @@ _MOST_WEIGHTS = 250_000
 _SHARES = 4
 """Number of the largest requests that the queue has room for, so that one request cannot fill
 it."""
+logger = logging.getLogger(__name__)
+
 _PAGE_HEADERS = {
     "Content-Security-Policy": "frame-ancestors 'none'",  # the page itself sets the other rules
     "Referrer-Policy": "no-referrer",
@@ -87,19 +91,36 @@ class Service:
     Args:
         config: Its limits and its search; the paths of its models.
         load: Reads a model.
-        api_keys: Keys, one of which a request must send; empty: no key is needed.
+        read_keys: Reads the API keys, one of which a request must send; none: no key is needed.
 
     Raises:
         OSError: A model cannot be read.
         ValueError: A file is not a model, or two models translate the same languages.
     """
 
-    def __init__(self, config: ServeConfig, *, load: Load, api_keys: Sequence[str] = ()) -> None:
+    def __init__(
+        self, config: ServeConfig, *, load: Load, read_keys: Callable[[], Sequence[str]] = list
+    ) -> None:
         self._config = config
-        self._api_keys = [key.encode() for key in api_keys]
+        self._read_keys = read_keys
+        self._api_keys = self._encoded_keys()
         self._metrics = Metrics()
         self._page = render_page(Path(__file__).with_name("page.html"), {})
         self.models = Models(config, load=load, metrics=self._metrics)
+
+    def _encoded_keys(self) -> list[bytes]:
+        return [key.encode() for key in self._read_keys()]
+
+    def reload(self) -> None:
+        """Read the API keys and the models again; the old ones stay in use if that fails."""
+        try:
+            self._api_keys = self._encoded_keys()
+        except (OSError, ValueError) as error:
+            logger.error("the API keys were not read again; the old ones stay in use: %s", error)
+        else:
+            if self._api_keys:
+                logger.info("read %s again", counted(len(self._api_keys), "API key"))
+        self.models.reload()
 
     def application(self) -> FastAPI:
         """Return the ASGI application, whose end closes the models."""
@@ -202,7 +223,7 @@ class Service:
         if fields.alternatives:
             answer["alternatives"] = [texts[1:] for texts in distinct]
         if fields.source == "auto":
-            known = {"confidence": 100.0, "language": done.pair[0]}
+            known = {"confidence": 0.0, "language": done.pair[0]}  # nothing was detected
             answer["detectedLanguage"] = [known for _ in distinct]
         if isinstance(fields.texts, list):
             return dict(answer)
@@ -288,9 +309,13 @@ class Service:
 
     def _pair(self, fields: Fields) -> Pair:
         """Return the language pair of a request."""
-        pairs, source = self.models.pairs, fields.source
+        pairs = self.models.pairs
+        source, target = (
+            _known(code, {pair[side] for pair in pairs})
+            for side, code in enumerate((fields.source, fields.target))
+        )
         # "auto" does not detect the language; it stands for the only source language of the target.
-        found = [pair for pair in pairs if pair[1] == fields.target and source in (pair[0], "auto")]
+        found = [pair for pair in pairs if pair[1] == target and source in (pair[0], "auto")]
         if len(found) != 1:
             known = ", ".join(map("-".join, found or pairs))
             raise HTTPException(
@@ -299,6 +324,17 @@ class Service:
                 f"this service; choose from {known}",
             )
         return found[0]
+
+
+def _known(code: str, known: Container[str]) -> str:
+    """Return a known code, which may be a language without its script or region.
+
+    Example:
+        >>> _known("zh-Hans", {"zh", "en"}), _known("EN", {"zh", "en"}), _known("fr", {"en"})
+        ('zh', 'en', 'fr')
+    """
+    forms = (code, code.lower(), code.lower().replace("_", "-").partition("-")[0])
+    return next((form for form in forms if form in known), code)
 
 
 async def _unless_gone(

@@ -2,9 +2,10 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple
 
 from seq2seq.config.composition import describe_error
@@ -28,6 +29,8 @@ class LoadedModel(NamedTuple):
     translate: Translate[Translation]
     split: Split
     """Function that returns the sentences of a line, as the model needs them."""
+    others: Mapping[Pair, Translate[Translation]] = MappingProxyType({})
+    """Functions that translate further pairs, of a model for several languages."""
 
 
 Load = Callable[[str], LoadedModel]
@@ -124,13 +127,14 @@ class Models:
         loaded: dict[Pair, LoadedModel] = {}
         for path in self._config.checkpoint:
             model = self._load(path)
-            if model.pair in loaded:
-                raise ValueError(
-                    f"checkpoint={path} translates {_listed([model.pair])}, as another one does; "
-                    "give one model for each pair"
-                )
-            model.translate(["a"], self._config.decoding)  # the first call is slow or may fail
-            loaded[model.pair] = model
+            for pair, translate in {model.pair: model.translate, **model.others}.items():
+                if pair in loaded:
+                    raise ValueError(
+                        f"checkpoint={path} translates {_listed([pair])}, as another one does; "
+                        "give one model for each pair"
+                    )
+                translate(["a"], self._config.decoding)  # the first call is slow or may fail
+                loaded[pair] = model._replace(pair=pair, translate=translate)
         return loaded
 
 

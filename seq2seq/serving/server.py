@@ -97,14 +97,12 @@ def make_server(service: Service, config: ServeConfig) -> Server:
 
 
 def serve_until_stopped(service: Service, config: ServeConfig, bound: socket.socket) -> None:
-    """Answer requests until SIGTERM or Ctrl-C; SIGHUP reloads the models."""
+    """Answer requests until SIGTERM or Ctrl-C; SIGHUP reads models and API keys again."""
     server = make_server(service, config)
     # uvicorn raises the signal again when it ends; the signal must not kill this process.
     signal.signal(signal.SIGTERM, server.handle_exit)
     if sys.platform != "win32":
-        signal.signal(
-            signal.SIGHUP, lambda *_: threading.Thread(target=service.models.reload).start()
-        )
+        signal.signal(signal.SIGHUP, lambda *_: threading.Thread(target=service.reload).start())
     host, port = bound.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     pairs = ", ".join("-".join(pair) for pair in service.models.pairs)

@@ -57,7 +57,7 @@ def test_alternatives_follow_the_best_translation(live):
 
 
 def test_auto_is_the_only_source_of_a_target(live):
-    english = {"confidence": 100.0, "language": "en"}
+    english = {"confidence": 0.0, "language": "en"}
     assert live.translate("ja", source="auto", target="de").content == {
         "translatedText": "JA",
         "detectedLanguage": english,
@@ -267,6 +267,30 @@ def test_a_key_is_needed_where_keys_are_given():
         assert live.translate("ja", api_key=[KEYS[0]]).status == 400
         client = LibreTranslateAPI(f"http://127.0.0.1:{live.port}", api_key=KEYS[0])
         assert client.translate("ja", "de", "en") == "JA"
+
+
+def test_a_reload_reads_the_keys_again(caplog):
+    keys = [KEYS[0]]
+
+    def read():
+        if not keys:
+            raise ValueError("api_keys=k has no key")
+        return list(keys)
+
+    with running(read_keys=read) as live:
+        keys[:] = [KEYS[1]]
+        live.service.reload()
+        assert [live.translate("ja", api_key=key).status for key in KEYS[:2]] == [403, 200]
+        keys.clear()
+        live.service.reload()
+        assert live.translate("ja", api_key=KEYS[1]).status == 200
+
+    assert "the old ones stay in use: api_keys=k has no key" in caplog.text
+
+
+@pytest.mark.parametrize(("source", "target"), [("de-AT", "en"), ("DE", "en_GB"), ("de", "EN-us")])
+def test_a_language_is_found_with_its_region_or_script(live, source, target):
+    assert live.translate("ja", source=source, target=target).content["translatedText"] == "JA"
 
 
 def test_other_sites_may_use_the_service_only_if_asked():
