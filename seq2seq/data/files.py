@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from seq2seq.checks import counted
-from seq2seq.data.config import FilesConfig, FileSet, OnInvalid, read_file_sets
+from seq2seq.data.config import DataConfig, FilesConfig, FileSet, OnInvalid, read_file_sets
 from seq2seq.data.corpus import Corpora, Corpus, Pair, load_corpora, sha256
 from seq2seq.files.links import GoldLinks, check_links, parse_links
 from seq2seq.files.paths import check_readable, expand_home, file_sha256
@@ -131,6 +131,34 @@ def languages_of_files(*values: object) -> dict[str, str]:
         endings = {_direction(each)[side].split(".")[-1] for each in sets}
         codes = list(filter(_LANGUAGE.fullmatch, endings))
         found[name] = codes[0] if len(codes) == 1 else name
+    return found
+
+
+def language_pairs(config: DataConfig) -> dict[tuple[str, str], str | None]:
+    """Return the source and target languages that a model is trained on, with the tag to add.
+
+    A pair that also has sources without a tag needs none: other tags mark a kind of text, such as
+    back-translations.
+
+    Raises:
+        ValueError: Nothing tells the model which of several target languages to write.
+    """
+    if not isinstance(config, FilesConfig):
+        return {(config.source, config.target): None}
+    tags: dict[tuple[str, str], set[str | None]] = {}
+    for each in config.train_sets():
+        own = languages_of_files(list(each.paths))
+        source = own["source"] if config.source == "source" else config.source
+        target = own["target"] if config.target == "target" else config.target
+        tags.setdefault((source, target), set()).add(each.tag)
+    found = {pair: None if None in each else next(iter(each)) for pair, each in tags.items()}
+    for pair, own_tags in tags.items():
+        others = [each for each in found if each[0] == pair[0] and each != pair]
+        if (None not in own_tags and len(own_tags) > 1) or (others and found[pair] is None):
+            raise ValueError(
+                f"the training corpora do not tell the target languages of {pair[0]} apart; give "
+                "each language one tag and its own file names, such as a.de and a.fr"
+            )
     return found
 
 

@@ -13,6 +13,7 @@ from seq2seq.data.files import (
     check_files,
     check_same_order,
     join,
+    language_pairs,
     read_files,
 )
 from seq2seq.files.links import GoldLinks
@@ -452,3 +453,48 @@ def test_other_columns_are_selected_by_a_command(tmp_path, line, columns):
 
     with pytest.raises(ValueError, match=rf"cut -f{columns} {table} > pairs\.tsv"):
         list(make_corpus(table))
+
+
+def corpora(*sets, **keys):
+    train = {str(index): value for index, value in enumerate(sets)}
+    fields = shared(name="files", source="source", target="target") | keys
+    return FilesConfig(train=train, valid=["v.de", "v.en"], test=None, **fields)
+
+
+def tagged(tag, *files):
+    return {"files": list(files), "tag": tag}
+
+
+@pytest.mark.parametrize(
+    ("config", "pairs"),
+    [
+        (corpora(["a.de", "a.en"]), {("de", "en"): None}),
+        (corpora(["a.tsv"], source="de", target="en"), {("de", "en"): None}),
+        (
+            corpora(["a.de", "a.en"], ["b.fr.gz", "b.en.gz"], target="en"),
+            {("de", "en"): None, ("fr", "en"): None},
+        ),
+        (
+            corpora(tagged("<2de>", "a.en", "a.de"), tagged("<2fr>", "b.en", "b.fr"), source="en"),
+            {("en", "de"): "<2de>", ("en", "fr"): "<2fr>"},
+        ),
+        (
+            corpora(["a.de", "a.en"], tagged("<bt>", "b.de", "b.en"), source="de", target="en"),
+            {("de", "en"): None},
+        ),
+    ],
+)
+def test_languages_and_tags_of_a_model_come_from_its_corpora(config, pairs):
+    assert language_pairs(config) == pairs
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        corpora(tagged("<a>", "a.tsv"), tagged("<b>", "b.tsv"), source="en"),
+        corpora(["a.en", "a.de"], ["b.en", "b.fr"], source="en"),
+    ],
+)
+def test_target_languages_that_nothing_tells_apart_are_refused(config):
+    with pytest.raises(ValueError, match="do not tell the target languages of en apart"):
+        language_pairs(config)

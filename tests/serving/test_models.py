@@ -126,3 +126,11 @@ def test_closed_models_are_not_ready(make_models):
     models.close()
 
     assert not models.are_ready
+
+
+def test_a_model_of_several_languages_answers_for_each_pair(make_models):
+    others = {("de", "fr"): Shouter("fr")}
+    models = make_models("de-en", load=lambda path: load_shouter(path)._replace(others=others))
+
+    assert models.pairs == [("de", "en"), ("de", "fr")]
+    assert [ask(models, pair) for pair in models.pairs] == ["A", "Afr"]
