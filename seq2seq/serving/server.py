@@ -1,6 +1,7 @@
 """The server: connections with a time limit, signals, and an orderly end."""
 
 import asyncio
+import errno
 import json
 import logging
 import math
@@ -8,6 +9,7 @@ import signal
 import socket
 import sys
 import threading
+from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -19,22 +21,31 @@ logger = logging.getLogger(__name__)
 
 _HEAD_SECONDS = 10.0
 """Seconds within which the headers of a request must arrive."""
+_HEADER_BYTES = 65536
+"""Largest size of request headers that arrive in several packets."""
 _IDLE_SECONDS = 60
 """Seconds after which a connection without requests is closed."""
 _LAST_SECONDS = 1.0
 """Seconds that a client has left to finish sending a request when the server ends."""
+_SPARED_SECONDS = 1.0
+"""Seconds of silence after which a connection is closed if there is no room for another one."""
+_REPORT_SECONDS = 60.0
+"""Seconds between two log lines about missing file descriptors."""
 
 
 class Connection(H11Protocol):
     """A connection that ends if headers are too slow, and that never loses a request."""
 
     _timer: asyncio.TimerHandle | None = None
+    _last_time: float = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._last_time = self.loop.time()
         self._timer = self.loop.call_later(_HEAD_SECONDS, transport.abort)
 
     def data_received(self, data: bytes) -> None:
+        self._last_time = self.loop.time()
         super().data_received(data)
         if self._is_in_request and self._timer is not None:
             self._timer.cancel()
@@ -45,6 +56,11 @@ class Connection(H11Protocol):
     @property
     def _is_in_request(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
+
+    def close_if_idle(self) -> None:
+        """Close the connection if it has been silent for a while and waits for no answer."""
+        if not self._is_in_request and self.loop.time() > self._last_time + _SPARED_SECONDS:
+            self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -68,7 +84,39 @@ class Connection(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """A server that, before it ends, tells each client to send nothing more on its connection."""
+    """A server that ends in order, and makes room when no file descriptor is left.
+
+    Before it ends, it tells each client to send nothing more on its connection.
+    """
+
+    _next_report = 0.0
+    _makes_room = False
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        asyncio.get_running_loop().set_exception_handler(self._handle)
+        await super().startup(sockets)
+
+    def _handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Handle an error outside of a request; asyncio tries again to accept a connection."""
+        error = context.get("exception")
+        if not isinstance(error, OSError) or error.errno not in (errno.EMFILE, errno.ENFILE):
+            loop.default_exception_handler(context)
+            return
+        if loop.time() >= self._next_report:
+            self._next_report = loop.time() + _REPORT_SECONDS
+            logger.warning(
+                "no file descriptor is left for another connection; silent ones are closed; raise "
+                "the limit with ulimit -n"
+            )
+        if not self._makes_room:  # asyncio reports the error once for each waiting connection
+            self._makes_room = True
+            loop.call_later(_SPARED_SECONDS, self._close_idle)
+
+    def _close_idle(self) -> None:
+        self._makes_room = False
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, Connection):
+                connection.close_if_idle()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.server_state.default_headers.append((b"connection", b"close"))
@@ -88,6 +136,7 @@ def make_server(service: Service, config: ServeConfig) -> Server:
             # uvicorn would warn about each request that is not HTTP or asks for a WebSocket.
             log_level="error",
             access_log=False,
+            h11_max_incomplete_event_size=_HEADER_BYTES,
             proxy_headers=False,
             server_header=False,
             timeout_keep_alive=_IDLE_SECONDS,

@@ -1,6 +1,7 @@
 """Connections, signals and the end of the service."""
 
 import contextlib
+import errno
 import os
 import random
 import re
@@ -158,6 +159,29 @@ def test_a_connection_without_a_request_is_closed(monkeypatch):
             assert read_answer(second).startswith(b"HTTP/1.1 200")
             second.sendall(REQUEST[:20])
             assert read_all(second) == b""
+
+
+def test_without_file_descriptors_silent_connections_make_room_in_one_line(monkeypatch, caplog):
+    monkeypatch.setattr(server, "_SPARED_SECONDS", 0.05)
+    error = {
+        "message": "socket.accept()",
+        "exception": OSError(errno.EMFILE, "too many open files"),
+    }
+    shut = ShutShouter()
+    with running(load=shut.load) as live:
+        [loop] = [each.get_loop() for each in live.server.servers]
+        with live.connect() as silent, live.connect() as waiting:
+            waiting.sendall(REQUEST)
+            wait_until(lambda: shut.begun and len(live.server.server_state.connections) == 2)
+            for _ in range(100):
+                loop.call_soon_threadsafe(loop.call_exception_handler, error)
+
+            assert read_all(silent) == b""
+            shut.open()
+            assert read_answer(waiting).endswith(b'{"translatedText":"JA"}')
+
+    [record] = caplog.records
+    assert record.message.startswith("no file descriptor is left for another connection")
 
 
 def test_a_request_whose_client_has_gone_is_not_translated():
