@@ -56,8 +56,8 @@ def reference_of_keys() -> str:
         "# All keys",
         "",
         "This page lists every key of every command, with its type, range, default and meaning. "
-        "`python docs/keys.py` generates it from the source code. `python train.py --cfg job` "
-        "prints each training key with its value.",
+        "`python docs/keys.py` generates it from the source code. "
+        "`python train.py --cfg job --resolve` prints each training key with its value.",
         "",
         "A key is given as `key=value` on the command line and to `load_config`. Where a default "
         "depends on another choice, the table names the choice. `null` means none.",
@@ -154,6 +154,8 @@ def _keys_with_defaults(config: Config) -> Iterator[Key]:
                 meaning += f" `{member}`: {text}"
         key = f"{config.section}.{field.name}".lstrip(".")
         resume = "".join(text for mark, text in _RESUME.items() if mark in marks[key])
+        if same := re.match(r"Default of (`[^`]+`)", meaning):  # which a resumed run compares
+            resume = f"as {same[1]}"
         values = _values(types[field.name])
         yield Key(key, values, default, meaning.strip(), resume=resume)
 
