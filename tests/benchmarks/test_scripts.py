@@ -152,9 +152,7 @@ def test_an_exported_model_is_compared_with_its_checkpoint(run, checkpoint_path,
 def test_the_service_is_timed_and_answers_rightly(run, trained):
     sizes = ["--clients=3", "--searches=beam 5", "--requests=6", "--repeats=1"]
 
-    rows, _ = run(
-        "serve_speed", f"--checkpoint={trained}", *sizes, "device=cpu", "split_length=100"
-    )
+    rows, _ = run("serve_speed", f"--checkpoint={trained}", *sizes, "device=cpu", "split=always")
 
     assert [row[2] for row in rows] == ["no batching", "batching"]
     assert [row[-1] for row in rows] == ["0", "0"]
