@@ -179,7 +179,7 @@ def error_of(*overrides: str) -> str:
             "training.precision: Invalid value 'fp8', expected one of [auto, fp32, tf32, ",
         ),
         ("data=files", "data.train needs a value; give data.train=..."),
-        ("experiment=nope", "unknown experiment 'nope'; one of: multi30k, multi30k_best"),
+        ("experiment=nope", "unknown experiment 'nope'; one of: best, multi30k, "),
         (
             "model.encoder.hidden_dropout=1.5",
             "model.encoder.hidden_dropout=1.5 must be at least 0 and below 1",
