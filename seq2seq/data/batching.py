@@ -64,8 +64,8 @@ class EncodedCorpus:
     target_rows: IdRows
     indices: Integers
     """Index of each pair in the corpus, which also counts pairs that were left out."""
-    hashes: Integers = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    """Hash of the text of each pair, to find pairs that two corpora share."""
+    hashes: tuple[Integers, ...] = ()
+    """Hashes of the sources and of the targets, to find text that two corpora share."""
     part_sizes: list[int] = field(default_factory=list)
     """Number of pairs in each part of a joined corpus, in order."""
     habits: TextHabits = UNKNOWN_HABITS

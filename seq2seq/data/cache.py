@@ -20,13 +20,14 @@ from torch import Tensor
 from tqdm import tqdm
 
 from seq2seq.checks import counted
-from seq2seq.data.advice import hash_pair, warn_of_shift, warn_of_text
 from seq2seq.data.batching import EncodedCorpus, IdRows, Integers
 from seq2seq.data.config import SAMPLING_KEYS, DataConfig, OnInvalid, TokenizerConfig
 from seq2seq.data.corpus import Corpus, Pair
+from seq2seq.data.quality import PairRules, count_faults, hash_text, warn_of_shift, warn_of_text
 from seq2seq.data.tokenizers.interface import (
     TokenizerPair,
     TokenizerState,
+    model_pair,
     tokenizers_from_state,
     tokenizers_state,
     train_tokenizers,
@@ -49,13 +50,14 @@ _MARKER = "complete.json"
 """File that is written last, with the sizes of the other files."""
 _ABANDONED_AFTER = 24 * 3600.0
 """Seconds after which a hidden path counts as abandoned; writing one never takes so long."""
-_FORMAT = 8
+_FORMAT = 9
 _SKIPPED = {
     "empty_lines": "with an empty side (data.empty_lines=skip)",
     "invalid_utf8": "that are not UTF-8 (data.invalid_utf8=skip)",
 }
 """Description of the pairs that each key skips."""
 _CHUNK = 10_000  # pairs in memory at once while a corpus is encoded
+_CHECKED = 10_000  # pairs that are looked at for faults, from all parts of a corpus
 
 _Content = TypeVar("_Content")
 Counts = Mapping[str, int]
@@ -212,13 +214,16 @@ def read_arrays(folder: Path) -> tuple[dict[str, Integers], Counts]:
         raise DamagedFileError(folder) from error
 
 
-def encode_corpus(corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig) -> EncodedCorpus:
+def encode_corpus(
+    corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig, *, is_training: bool = True
+) -> EncodedCorpus:
     """Return the token ids of a corpus from the cache, after encoding it if necessary.
 
     Args:
-        corpus: Pairs to encode, with symbols for protected spans; see `model_corpus`.
+        corpus: Text of the user.
         tokenizers: Tokenizers of both languages.
         config: Directory of the cache, maximum length and treatment of longer pairs.
+        is_training: As `model_pair` takes it.
 
     Raises:
         ValueError: The corpus has no pairs, or pairs are too long.
@@ -227,14 +232,14 @@ def encode_corpus(corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig)
     name, key = corpus.name, encoding_key(corpus, tokenizers, config)
     arrays, counts = cached(
         cache_path(config.cache_dir) / f"{name}-{key}",
-        lambda folder: _encode_into(folder, corpus, tokenizers, config),
+        lambda folder: _encode_into(folder, corpus, tokenizers, config, is_training),
         read_arrays,
     )
     encoded = EncodedCorpus(
         IdRows(arrays["source"], arrays["source_offsets"]),
         IdRows(arrays["target"], arrays["target_offsets"]),
         arrays["indices"],
-        arrays["hashes"],
+        (arrays["source_hashes"], arrays["target_hashes"]),
         arrays["part_sizes"].tolist(),
         TextHabits(*(counts[name] / counts["pairs"] for name in TextHabits._fields)),
     )
@@ -258,7 +263,7 @@ def encode_corpus(corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig)
             counts["pairs"],
             config.max_length,
         )
-    warn_of_text(name, counts, is_copying=config.source == config.target)
+    warn_of_text(name, counts, PairRules(config.source, config.target))
     warn_of_shift(name, encoded)
     return encoded
 
@@ -293,11 +298,20 @@ def cached_tokenizers(config: TokenizerConfig, corpus: Corpus, cache_dir: str) -
 
 
 def _encode_into(
-    folder: Path, corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig
+    folder: Path,
+    corpus: Corpus,
+    tokenizers: TokenizerPair,
+    config: DataConfig,
+    is_training: bool,
 ) -> None:
     counts, part_sizes = Counter[str](), Counter[int]()
+    rules, step = PairRules(config.source, config.target), 1 + corpus.num_lines // _CHECKED
     with ArrayWriter(folder) as writer:
-        for pairs in _chunks(corpus):
+        for user_pairs in _chunks(corpus):
+            pairs = [
+                model_pair(pair, tokenizers.source.rules, is_training=is_training)
+                for pair in user_pairs
+            ]
             sources = tokenizers.source.encode([pair.source for pair in pairs])
             targets = tokenizers.target.encode([pair.target for pair in pairs])
             longest = np.maximum(list(map(len, sources)), list(map(len, targets)))
@@ -310,20 +324,24 @@ def _encode_into(
                     "data.long_pairs=skip"
                 )
             writer.append("indices", counts["pairs"] + kept)
-            hashes = [hash_pair(pairs[row]) for row in kept]
-            writer.append("hashes", np.array(hashes, dtype=np.int64))
             for name, tokenizer, encoded in zip(
                 ("source", "target"), tokenizers, (sources, targets), strict=True
             ):
+                hashes = [hash_text(getattr(user_pairs[row], name)) for row in kept]
+                writer.append(f"{name}_hashes", np.array(hashes, dtype=np.int64))
                 dtype = np.min_scalar_type(len(tokenizer) - 1)
                 rows = IdRows.of((encoded[row] for row in kept), dtype=dtype)
                 writer.append_rows(name, rows)
                 counts[f"{name}_ids"] += len(rows.ids)
                 counts[f"unknown_{name}_ids"] += int(np.count_nonzero(rows.ids == UNK))
+            texts = [(pair.source, pair.target) for pair in pairs]
+            begins = counts["pairs"] == 0
+            if begins:
+                rules.fit(texts)
+            counts.update(count_faults(texts[::step], rules, begins=begins))
+            counts.update(count_habits(texts))
             counts["pairs"] += len(pairs)
             counts["long_pairs"] += len(pairs) - len(kept)
-            counts.update(count_habits((pair.source, pair.target) for pair in pairs))
-            counts["equal_pairs"] += sum(pair.source == pair.target for pair in pairs)
             part_sizes.update(pairs[row].part for row in kept)
         if counts["pairs"] == 0:
             raise ValueError(f"{corpus.name}: the corpus has no pairs; give files with text")

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from seq2seq.config.schema import TrainConfig
-from seq2seq.data.advice import warn_of_long_validation, warn_of_shared
 from seq2seq.data.batching import (
     EncodedCorpus,
     IdRows,
@@ -17,6 +16,7 @@ from seq2seq.data.batching import (
 )
 from seq2seq.data.cache import cached_tokenizers, check_cache, digest, encode_corpus
 from seq2seq.data.corpus import Corpus, load_corpora
+from seq2seq.data.quality import warn_of_long_validation, warn_of_shared
 from seq2seq.data.segmentation import SampledCorpus, samples_segmentations
 from seq2seq.data.tokenizers.interface import (
     TokenizerPair,
@@ -104,9 +104,7 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
     else:
         check_user_symbols(config.tokenizer, tokenizers)
     check_tags(config.data, tokenizers)
-    rules = tokenizers.source.rules
-    train_text = model_corpus(corpora.train, rules)
-    encoded = encode_corpus(train_text, tokenizers, config.data)
+    encoded = encode_corpus(corpora.train, tokenizers, config.data)
     links = None
     if config.training.guided_attention.weight > 0:
         links = read_token_links(config, corpora.train, encoded, tokenizers)
@@ -114,8 +112,8 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
     rule = ScoringRule(tokenize, folds_case if scoring.lowercase is None else scoring.lowercase)
 
     def to_score(corpus: Corpus) -> EvaluationSet:
-        text = model_corpus(corpus, rules, is_training=False)
-        ids = encode_corpus(text, tokenizers, replace(config.data, max_length=UNLIMITED))
+        unlimited = replace(config.data, max_length=UNLIMITED)
+        ids = encode_corpus(corpus, tokenizers, unlimited, is_training=False)
         warn_of_shared(corpus.name, ids, encoded)
         warn_of_long_validation(corpus.name, len(ids), num_train=len(encoded))
         pairs = list(corpus)
@@ -131,7 +129,11 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
     train: TrainingCorpus = encoded
     if samples_segmentations(config.tokenizer):
         train = SampledCorpus(
-            encoded, train_text, tokenizers, config=config.tokenizer, seed=config.seed
+            encoded,
+            model_corpus(corpora.train, tokenizers.source.rules),
+            tokenizers,
+            config=config.tokenizer,
+            seed=config.seed,
         )
     scored = {"valid": corpora.valid}
     if corpora.test is not None:

@@ -191,3 +191,19 @@ def test_joeynmt_is_configured_and_its_results_are_read(run, tmp_path, arguments
     _, printed = run("joeynmt", *arguments, f"--data={tmp_path}", f"--work={tmp_path}/work")
 
     assert re.fullmatch(expected, printed)
+
+
+def test_messy_text_is_made_and_what_is_lost_of_it_is_counted(
+    run, checkpoint_path, exported, trained, tmp_path
+):
+    lines = [trained / "test.src", trained / "test.ref"]
+    run("raw_text", "make", *lines, tmp_path / "raw", "--test=5")
+
+    options = [f"--folder={exported}", "--lines=3"]
+    rows, _ = run("raw_text", "measure", checkpoint_path, tmp_path / "raw", *options)
+
+    table = (tmp_path / "raw" / "export.tsv").read_bytes()
+    assert table.startswith(b"\xef\xbb\xbfid\tde\ten\r\n")
+    assert [row[0] for row in rows[-3:]] == ["command", "exported model", "service"]
+    assert [row[2].split()[-1] for row in rows[4:-3]] == ["3", "5", *["50"] * 8]
+    assert [row[1].split()[0] for row in rows[-3:]] == ["0", "0", "0"]

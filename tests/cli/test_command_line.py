@@ -180,7 +180,9 @@ def test_help_has_all_keys_with_their_values(monkeypatch, capsys):
     assert err == ""
 
 
-@pytest.mark.parametrize("name", ["train", "translate", "score", "average", "report", "export"])
+@pytest.mark.parametrize(
+    "name", ["train", "translate", "prepare", "score", "average", "report", "export"]
+)
 def test_missing_package_is_one_line(name):
     code = f"import sys; sys.modules['hydra'] = None; import seq2seq.cli.{name}"
 

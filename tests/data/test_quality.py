@@ -1,16 +1,19 @@
-"""Four warnings name text from which a model learns badly, each time that it is prepared."""
-
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from tiny_data import list_corpus, shared
 
-from seq2seq.data.advice import hash_pair, warn_of_long_validation, warn_of_shared
 from seq2seq.data.batching import EncodedCorpus
 from seq2seq.data.cache import encode_corpus
 from seq2seq.data.config import DataConfig, OnInvalid
-from seq2seq.data.corpus import Pair
+from seq2seq.data.quality import (
+    PairRules,
+    clean,
+    hash_text,
+    warn_of_long_validation,
+    warn_of_shared,
+)
 from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.data.tokenizers.words import CharacterTokenizer
 
@@ -23,7 +26,10 @@ DISTINCT = [(f"{row}", f"{row}.") for row in range(500)]
 @pytest.fixture
 def config(tmp_path):
     cache_dir = str(tmp_path / "cache")
-    return DataConfig(**shared(cache_dir=cache_dir, max_length=50, long_pairs=OnInvalid.skip))
+    languages = {"source": "a", "target": "b"}  # unknown ones, whose texts are not checked
+    return DataConfig(
+        **shared(cache_dir=cache_dir, max_length=50, long_pairs=OnInvalid.skip, **languages)
+    )
 
 
 def encode(
@@ -42,7 +48,15 @@ def shifted(pairs: list[tuple[str, str]], first: int, lines: int) -> list[tuple[
     ("pairs", "warning"),
     [
         ([("a" * 40, "b" * 8 + "y")], "1 of 9 target tokens are unknown; use sub-words"),
-        ([*DISTINCT, *[("a", "a")] * 27], "27 of 527 pairs have the same text on both sides"),
+        (
+            [*DISTINCT, *[("a" * 20, "a" * 20)] * 21],
+            "of 521 looked at: 21 with the same sentence on both sides; seq2seq-prepare",
+        ),
+        ([("Source", "a"), *DISTINCT], "of 501 looked at: 1 with names of columns; seq2seq"),
+        (
+            [*DISTINCT, *[("1 &lt; <b>2</b>", "1")] * 21],
+            "looked at: 21 with HTML tags, 21 with HTML entities; seq2seq-prepare removes them",
+        ),
         (
             shifted([(each, each + "b") for each in SOURCES], 350, 1),
             "around pair 415 fit the targets around pair 414",
@@ -70,8 +84,8 @@ def test_pairs_that_ruin_a_model_are_warned_of_each_time(config, caplog, pairs, 
     "pairs",
     [
         [("a" * 9 + "x", "b" * 9 + "y")],
-        [*DISTINCT, *[("a", "a")] * 26],
-        [("a", "a")] * 20,
+        [*DISTINCT, *[("a" * 20, "a" * 20)] * 20],
+        [("a", "a")] * 200,
         [(each, each + "b" * (1 + row % 5)) for row, each in enumerate(SOURCES)],
         [(each[:3], each) for each in SOURCES],  # sources of equal lengths
         [(each, each + "b" * (1 + row % 5)) for row, each in enumerate(sorted(SOURCES, key=len))],
@@ -84,26 +98,27 @@ def test_sound_pairs_are_not_warned_of(config, caplog, pairs):
 
 
 def test_a_model_that_learns_to_copy_may_have_equal_sides(config, caplog):
-    encode([("a", "a")] * 30, replace(config, target=config.source))
+    encode([("a" * 20, "a" * 20)] * 30, replace(config, target=config.source))
 
     assert caplog.messages == []
 
 
 @pytest.mark.parametrize(("num_shared", "is_warned"), [(0, False), (1, False), (2, True)])
-def test_pairs_to_score_that_are_in_the_training_text_are_counted(
+def test_pairs_to_score_with_a_side_in_the_training_text_are_counted(
     config, caplog, num_shared, is_warned
 ):
     """A pair that was too long for training is not in it."""
     train = encode([*DISTINCT, ("a" * 60, "b")], config)
-    own = [("a" * 60, "b"), *[(target, source) for source, target in DISTINCT]]
     valid = replace(config, max_length=100)
-    encoded = encode([*DISTINCT[:num_shared], *own][:100], valid, fingerprint="valid")
+    shared_sides = [("0", "b0"), ("a1", " 1.")]
+    own = [("a" * 60, "b"), *[(f"a{row}", f"b{row}") for row in range(200)]]
+    encoded = encode([*shared_sides[:num_shared], *own][:100], valid, fingerprint="valid")
 
     warn_of_shared("valid", encoded, train)
 
     expected = (
-        "valid: 2 of 100 pairs are also in the training text; scores on them say nothing about "
-        "new text"
+        "valid: 2 of 100 pairs have a source (1) or a target (1) that is also in the training "
+        "text; scores on them say nothing about new text"
     )
     assert caplog.messages == [
         "train: skipped 1 of 501 pairs with a side longer than data.max_length=50 tokens",
@@ -111,11 +126,12 @@ def test_pairs_to_score_that_are_in_the_training_text_are_counted(
     ]
 
 
-def test_hashes_of_pairs_are_equal_only_if_both_texts_are():
-    pairs = [Pair("a", "b"), Pair("b", "a"), Pair("ab", ""), Pair("a", "b\udcff")]
+def test_near_duplicates_and_only_they_have_the_same_hash():
+    same = ["Ja, Tom!", "ja tom", " JA \u2013 Tom."]
+    others = ["ja tim", "\u0915\u093e", "\u0915\u0940", "!", "?", "a\udcff"]
 
-    assert len({hash_pair(pair) for pair in pairs}) == 4
-    assert hash_pair(pairs[0]) == hash_pair(Pair("a", "b", part=3))
+    assert len({hash_text(text) for text in same}) == 1
+    assert len({hash_text(text) for text in [same[0], *others]}) == 1 + len(others)
 
 
 @pytest.mark.parametrize(
@@ -132,3 +148,63 @@ def test_a_long_validation_is_warned_of(name, num_pairs, num_train, is_long, cap
     warn_of_long_validation(name, num_pairs, num_train=num_train)
 
     assert bool(caplog.messages) == is_long
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a &lt;b&gt;b&lt;/b&gt; c<br/>d", "a b c d"),
+        ("&quot;AT&T&quot; &#228; &#xe4;", '"AT&T" \u00e4 \u00e4'),
+        ("/?a=1&copy=2&lt=3", "/?a=1&copy=2&lt=3"),
+        ("<num> <anna@firma.de> <https://a.de> a<b i<3 x > y", None),
+        ("<a href='x'>Ja</a>\u00a0 <SPAN>nein</SPAN>", "Ja nein"),
+        ("&unknown; &", None),
+    ],
+)
+def test_markup_of_html_goes_and_nothing_else(text, expected):
+    assert clean(text)[0] == (text if expected is None else expected)
+    assert clean(text, keeps_markup=True)[0] == text.replace("\u00a0 ", " ")
+
+
+GERMAN = "Der Hund schl\u00e4ft heute den ganzen Tag im Garten."
+ENGLISH = "The dog is sleeping in the garden all day today."
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "fault"),
+    [
+        (GERMAN, ENGLISH, None),
+        ("", ENGLISH, "empty"),
+        (101 * "a b c d e ", 101 * "a b c d e ", "long"),
+        (GERMAN, 5 * ENGLISH, "ratio"),
+        ("Ja.", "Yes, that is what I said.", None),  # short texts vary
+        (GERMAN, GERMAN, "equal"),
+        ("Kowalczyk & Co.", "Kowalczyk & Co.", None),
+        (ENGLISH, GERMAN, "swapped"),
+        (GERMAN, "Le chien dort dans le jardin toute la journ\u00e9e.", "language"),
+        (12 * "\u0434\u0430 ", ENGLISH, "language"),
+        ("Ich habe 2 Hunde und 30 Katzen.", "I have 3 dogs and 40 cats.", "numbers"),
+        ("Das kostet 1.000,50 Euro.", "That costs 1,000.50 euros.", None),
+        ("Wir kommen um 14:30 Uhr.", "We will come at half past two.", None),
+        ("Source", "de", "header"),
+    ],
+)
+def test_the_fault_of_a_pair_is_named(source, target, fault):
+    rules = PairRules("de", "en").fit([(GERMAN, ENGLISH)] * 3)
+
+    assert rules.fault(source, target, is_first=True) == fault
+
+
+def test_a_fault_can_be_ignored_and_lengths_follow_the_typical_pair():
+    pairs = [("abc", 5 * "abc def ")] * 9
+    rules = PairRules(ignored=frozenset({"equal"})).fit(pairs)
+
+    assert {rules.fault(*pair) for pair in [*pairs, (20 * "a b ", 100 * "a b ")]} == {None}
+    assert rules.fault(4 * "a b c d ", 4 * "a b c d ") == "ratio"
+
+
+def test_sides_in_another_language_than_named_are_said_once(caplog):
+    rules = PairRules("en", "de").fit([(GERMAN, ENGLISH)] * 3)
+
+    assert "most texts of the source look like de, not en, so languages are not" in caplog.text
+    assert rules.fault(GERMAN, ENGLISH) is None

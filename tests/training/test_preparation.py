@@ -165,7 +165,7 @@ def test_pairs_to_score_are_compared_with_the_training_text(tmp_path, caplog):
     prepare_data(tiny_config(tmp_path))
 
     [message] = caplog.messages
-    assert message.startswith("valid: 5 of 5 pairs are also in the training text; ")
+    assert message.startswith("valid: 5 of 5 pairs have a source (5) or a target (5) that is also")
 
 
 SECOND = Ranks(1, 1, 2)

@@ -423,27 +423,28 @@ def choose_rules(config: TokenizerConfig, corpus: Corpus) -> TextRules:
     )
 
 
-def model_corpus(corpus: Corpus, rules: TextRules, *, is_training: bool = True) -> Corpus:
-    """Return a corpus as the model reads it.
+def model_pair(pair: Pair, rules: TextRules, *, is_training: bool = True) -> Pair:
+    """Return a pair as the model reads it.
 
     Args:
-        corpus: Text of the user.
+        pair: Text of the user.
         rules: Rules of the tokenizers.
         is_training: In training, only spans on both sides get symbols. To score a model, all spans
             of the source do, as in translating.
     """
     if rules == IDENTITY:
-        return corpus
+        return pair
+    if is_training:
+        source, target = rules.prepare_pair(pair.source, pair.target)
+    else:
+        source = rules.prepare(pair.source)
+        target = rules.mask(pair.target, source.spans)
+    return pair._replace(source=source.text, target=target)
 
-    def convert(pair: Pair) -> Pair:
-        if is_training:
-            source, target = rules.prepare_pair(pair.source, pair.target)
-        else:
-            source = rules.prepare(pair.source)
-            target = rules.mask(pair.target, source.spans)
-        return pair._replace(source=source.text, target=target)
 
-    return converted(corpus, convert)
+def model_corpus(corpus: Corpus, rules: TextRules) -> Corpus:
+    """Return a training corpus as the model reads it; see `model_pair`."""
+    return converted(corpus, lambda pair: model_pair(pair, rules))
 
 
 def share_ids(tokenizers: TokenizerPair) -> bool:

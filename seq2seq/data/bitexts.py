@@ -1,0 +1,265 @@
+"""Read pairs of sentences from what people have: text files, tables and translation memories."""
+
+import csv
+from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+from seq2seq.files.paths import check_readable
+from seq2seq.files.text import UTF16_MARKS, decode_line, open_text
+
+MEMORIES = (".tmx", ".xlf", ".xliff", ".po")
+"""Endings of translation memories."""
+_TABLES = (".tsv", ".csv")
+_UNFINISHED = ("new", "initial", "needs-")
+"""Beginnings of the states of XLIFF targets that are not translated yet."""
+_XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+
+
+class Row(NamedTuple):
+    """A pair as a file has it, or what cannot be a pair."""
+
+    place: str
+    """File and line, or number of the entry."""
+    source: str
+    """Bytes that are not UTF-8 are surrogates, as with `errors="surrogateescape"`."""
+    target: str
+    fault: str | None = None
+    """Fault that the format shows, one of `quality.FAULTS`."""
+
+
+class _Pair(NamedTuple):
+    source: str
+    target: str
+    fault: str | None = None
+
+
+_Found = tuple[tuple[str | None, str | None], list[_Pair]]
+"""Languages that a file names, and its pairs."""
+_Reader = Callable[[Path, str | None, str | None], _Found]
+
+
+class Bitext(NamedTuple):
+    """The rows of some files, and the languages that the files name, or None."""
+
+    source: str | None
+    target: str | None
+    rows: list[Row]
+
+
+def read_bitext(
+    paths: Sequence[Path],
+    *,
+    columns: Sequence[str] = (),
+    source: str | None = None,
+    target: str | None = None,
+) -> Bitext:
+    """Read a source and a target file, or any number of tables and translation memories.
+
+    Text files and tables (.tsv, .csv) are UTF-8, plain or gzipped. A table in .tsv has no quotes;
+    one in .csv is separated by commas or semicolons.
+
+    Args:
+        paths: The files.
+        columns: Source and target column of a table, by number from 1 or by name in the first row;
+            by default, the only two or those that are named as the languages.
+        source: Language of the sources, to choose among columns or the languages of a TMX file.
+        target: Language of the targets.
+
+    Raises:
+        OSError: A file cannot be read.
+        ValueError: Files do not fit together, or columns or languages cannot be chosen.
+        ModuleNotFoundError: A PO file needs Babel, which is not installed.
+    """
+    for path in paths:
+        check_readable(path, name=f"input={path}")
+    if not any(_kind(path) in (*_TABLES, *MEMORIES) for path in paths):
+        if len(paths) != 2:
+            raise ValueError(
+                f"input={','.join(map(str, paths))}: give a source and a target file, "
+                f"[a.de,a.en], or files that end in {', '.join((*_TABLES, *MEMORIES))}"
+            )
+        return Bitext(source, target, list(map(_checked, _read_sides(*paths))))
+    rows: list[Row] = []
+    for path in paths:
+        if _kind(path) in _TABLES:
+            source, target, found = _read_table(path, list(columns), source, target)
+        elif _kind(path) in MEMORIES:
+            source, target, found = _read_memory(path, source, target)
+        else:
+            raise ValueError(f"input={path}: give text files by themselves, as [a.de,a.en]")
+        rows += map(_checked, found)
+    return Bitext(source, target, rows)
+
+
+def _checked(row: Row) -> Row:
+    """Return the row with the fault that it has bytes that are not UTF-8, if it has some."""
+    has_bytes = any("\udc80" <= each <= "\udcff" for text in row[1:3] for each in text)
+    return row._replace(fault="encoding") if has_bytes else row
+
+
+def _kind(path: Path) -> str:
+    """Return the ending of a name, without .gz."""
+    return Path(path.name.lower().removesuffix(".gz")).suffix
+
+
+def _lines(path: Path) -> Iterator[str]:
+    with open_text(path) as file:
+        for number, line in enumerate(file, start=1):
+            if number == 1 and line.startswith(UTF16_MARKS):
+                raise ValueError(
+                    f"{path}: the file is UTF-16, not UTF-8; convert it: "
+                    f"iconv -f UTF-16 -t UTF-8 {path} > FILE"
+                )
+            yield decode_line(line, number=number, errors="surrogateescape")
+
+
+def _read_sides(*paths: Path) -> Iterator[Row]:
+    for number, pair in enumerate(zip_longest(*map(_lines, paths)), start=1):
+        if None in pair:
+            shorter, longer = paths if pair[0] is None else paths[::-1]
+            raise ValueError(
+                f"{shorter} ends before line {number:,}, which {longer} has; line n of one file "
+                "must be the translation of line n of the other"
+            )
+        yield Row(f"{paths[0]}:{number}", *pair)
+
+
+def _read_table(
+    path: Path, columns: list[str], source: str | None, target: str | None
+) -> tuple[str | None, str | None, list[Row]]:
+    if _kind(path) == ".tsv":
+        cells = (line.split("\t") for line in _lines(path))
+        rows = list(enumerate(cells, start=1))
+    else:
+        first = next(_lines(path), "")
+        delimiter = max(",;", key=first.count)
+        reader = csv.reader((f"{line}\n" for line in _lines(path)), delimiter=delimiter)
+        rows = [(reader.line_num, cells) for cells in reader]
+    header = rows[0][1] if rows else []
+    names = columns or [name for name in (source, target) if name in header]
+    if all(name.isdigit() for name in columns) and len(columns) == 2:
+        chosen = [int(name) - 1 for name in columns]
+        has_header = False
+    elif len(names) == 2 and {*names} <= {*header}:
+        chosen, has_header = [header.index(name) for name in names], True
+    elif len(header) == 2 and not columns:
+        chosen, has_header = [0, 1], False
+    else:
+        shown = ", ".join(f"{number} {cell[:30]!r}" for number, cell in enumerate(header, start=1))
+        raise ValueError(
+            f"{path}: choose the source and the target among its columns, as columns=[1,2] or by "
+            f"their names in the first row: {shown}"
+        )
+    found: list[Row] = []
+    for number, row in rows:
+        place, fault = f"{path}:{number}", "header" if has_header and not found else None
+        if len(row) <= max(chosen):
+            found.append(Row(place, "\t".join(row), "", "columns" if any(row) else "empty"))
+        else:
+            found.append(Row(place, row[chosen[0]], row[chosen[1]], fault))
+    return source, target, found
+
+
+def _read_memory(
+    path: Path, source: str | None, target: str | None
+) -> tuple[str | None, str | None, list[Row]]:
+    readers: dict[str, _Reader] = {".tmx": _read_tmx, ".po": _read_po}
+    try:
+        read = readers.get(_kind(path), _read_xliff)
+        (own_source, own_target), pairs = read(path, source, target)
+    except ElementTree.ParseError as error:
+        raise ValueError(f"{path}: damaged XML: {error}") from error
+    rows = [Row(f"{path}, entry {number}", *pair) for number, pair in enumerate(pairs, start=1)]
+    return source or own_source, target or own_target, rows
+
+
+def _elements(path: Path, *names: str) -> Iterator[ElementTree.Element]:
+    """Yield the elements of these names, in any namespace, without keeping them all."""
+    with open_text(path) as file:
+        for _, element in ElementTree.iterparse(file):
+            element.tag = element.tag.rpartition("}")[2]
+            if element.tag in names:
+                yield element
+                element.clear()
+
+
+def _text(element: ElementTree.Element | None) -> str:
+    """Return the text of an element; a placeholder of XLIFF stands for `equiv-text`."""
+    if element is None:
+        return ""
+    inner = (_text(child) + (child.tail or "") for child in element)
+    return element.get("equiv-text") or (element.text or "") + "".join(inner)
+
+
+def _read_tmx(path: Path, source: str | None, target: str | None) -> _Found:
+    entries = [
+        {
+            (each.get(_XML_LANGUAGE) or each.get("lang") or "").lower(): _text(each.find("seg"))
+            for each in unit.iter("tuv")
+        }
+        for unit in _elements(path, "tu")
+    ]
+    codes = list(dict.fromkeys(code.split("-")[0] for texts in entries for code in texts))
+    chosen = codes if source is target is None else [each for each in (source, target) if each]
+    if len(chosen) != 2 or not {code.split("-")[0].lower() for code in chosen} <= {*codes}:
+        raise ValueError(
+            f"{path} has texts in {', '.join(codes) or 'no language'}; choose two of them, as "
+            "source=de target=en"
+        )
+    pairs = [_Pair(*(_text_in(texts, code.lower()) for code in chosen)) for texts in entries]
+    return (chosen[0], chosen[1]), pairs
+
+
+def _text_in(texts: dict[str, str], language: str) -> str:
+    """Return the text in a language or, if there is none, in a variety of it."""
+    found = (texts[code] for code in texts if code.split("-")[0] == language.split("-")[0])
+    return texts.get(language, next(found, ""))
+
+
+def _read_xliff(path: Path, *_: object) -> _Found:
+    """Read the units of XLIFF 1.2 or the segments of XLIFF 2."""
+    pairs = []
+    for unit in _elements(path, "trans-unit", "segment"):
+        target = unit.find("target")
+        state = unit.get("state") or (target is not None and target.get("state")) or ""
+        is_finished = target is not None and not state.startswith(_UNFINISHED)
+        pairs.append(_Pair(_text(unit.find("source")), _text(target), _fault(is_finished)))
+    with open_text(path) as file:
+        for _event, element in ElementTree.iterparse(file, events=["start"]):
+            for names in (("source-language", "target-language"), ("srcLang", "trgLang")):
+                if element.get(names[0]):
+                    return (element.get(names[0]), element.get(names[1])), pairs
+    return (None, None), pairs
+
+
+def _read_po(path: Path, *_: object) -> _Found:
+    """Read messages; the singular and the plural of one are two pairs."""
+    try:
+        from babel.messages.pofile import PoFileError, read_po
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"{path} is read by Babel: pip install 'attention-seq2seq[prepare]'"
+        ) from error
+    try:
+        with open_text(path) as file:
+            catalog = read_po(file, abort_invalid=True)
+    except (PoFileError, ValueError) as error:
+        raise ValueError(f"{path}: damaged PO file: {error}") from error
+    pairs = []
+    for message in filter(lambda each: each.id, catalog):  # without the header
+        sources, targets = (
+            [each] if isinstance(each, str) else list(each or ())
+            for each in (message.id, message.string or "")
+        )
+        fault = _fault(all(targets) and not message.fuzzy)
+        pairs.append(_Pair(sources[0], targets[0], fault))
+        if len(sources) > 1 < len(targets):
+            pairs.append(_Pair(sources[-1], targets[-1], fault))
+    return (None, catalog.locale_identifier), pairs
+
+
+def _fault(is_finished: bool) -> str | None:
+    return None if is_finished else "unfinished"

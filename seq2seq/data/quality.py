@@ -1,0 +1,402 @@
+"""Find text from which a model learns badly: clean it, name faulty pairs, warn before training."""
+
+import hashlib
+import html
+import logging
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+from seq2seq.data.batching import EncodedCorpus, Integers
+from seq2seq.text.rules import normalize
+
+logger = logging.getLogger(__name__)
+
+FAULTS: Mapping[str, str] = {
+    "encoding": "bytes that are not UTF-8",
+    "columns": "too few columns",
+    "unfinished": "no finished translation",
+    "header": "names of columns",
+    "empty": "an empty side",
+    "long": "a side of more than {max_characters:,} characters",
+    "ratio": "a side more than {max_ratio:g} times as long as expected",
+    "equal": "the same sentence on both sides",
+    "swapped": "source and target in each other's language",
+    "language": "a side in another language or script",
+    "numbers": "numbers on both sides, but none in common",
+    "duplicate": "a repeated pair, but for case, spaces and punctuation",
+}
+"""Kinds of pairs that teach a model little or nothing; the first that applies counts."""
+MARKUP: Mapping[str, str] = {"tags": "HTML tags", "entities": "HTML entities"}
+"""Markup that a model learns to write."""
+
+_TAG = re.compile(
+    r"</?(?:(?P<block>br|p|div|h[1-6]|hr|li|ol|ul|t[dhr]|table|blockquote)|a|abbr|b|big|center|cite"
+    r"|code|em|font|i|img|pre|q|s|small|span|strong|sub|sup|tt|u)(?:\s[^<>]*)?/?>",
+    re.IGNORECASE,
+)
+_ENTITY = re.compile(r"&(?:[A-Za-z]\w*|#\d+|#x[\dA-Fa-f]+);")
+_NUMBER = re.compile(r"\d+(?:[.,:'\u2019]\d+)*")
+_COLUMN_NAMES = {"source", "src", "target", "tgt", "trg", "text", "translation", "sentence"}
+_CERTAIN = 20
+"""A text is in another language if that is this many times as probable."""
+_FEWEST_BYTES = 20
+"""Shorter texts may be names, and say too little about their language."""
+_MOST, _RARE = 0.5, 0.05
+"""Shares: of the letters or texts that decide, and of letters of a script that is a side's own."""
+_SLACK = 15
+"""Characters that are added to both lengths, since ratios of short texts vary."""
+_JAPANESE = dict.fromkeys(("HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA"), "CJK")
+
+_SHARED = 0.01  # up to this share, held-out pairs give no warning
+_FEW = 20  # up to this many pairs give no warning
+_SHARE = 0.005  # nor up to this share
+_FEW_TO_SCORE = 2000  # up to this many pairs, a validation is short
+_MOST_SHIFT = 3  # largest number of missing lines that is detected
+_FEWEST, _MOST_BLOCKS = 200, 20  # pairs per block; lengths correlate 0.07 by chance
+_BETTER_FIT = 0.4  # a shift that improves the correlation by more is reported
+_LEAST_FIT = 0.2  # the lengths of Multi30k and Tatoeba correlate by 0.85
+_LOW_BITS = 0xFFFFF
+_BLOCK = 1_000_000  # pairs of a large text that are in memory at once
+
+
+def clean(text: str, *, keeps_markup: bool = False) -> tuple[str, list[str]]:
+    """Return a text normalized and without markup, and the kinds of `MARKUP` that it had.
+
+    Entities become their characters. Only tags of HTML are removed, and other text in angle
+    brackets stays.
+
+    Args:
+        text: Text of the user.
+        keeps_markup: Only normalize the text.
+
+    Example:
+        >>> clean("&quot;Tom <b>&amp;</b> <num>&quot;")
+        ('"Tom & <num>"', ['entities', 'tags'])
+    """
+    found = []
+    if not keeps_markup and "&" in text:
+        plain = _ENTITY.sub(lambda match: html.unescape(match[0]), text)
+        found += ["entities"] * (plain != text)
+        text = plain
+    if not keeps_markup and "<" in text:
+        plain = _TAG.sub(lambda match: " " if match["block"] else "", text)
+        found += ["tags"] * (plain != text)
+        text = plain
+    return normalize(text), found
+
+
+class _Ignored(dict[int, int | None]):
+    """A table for `str.translate` that removes punctuation and spaces; it fills itself."""
+
+    def __missing__(self, code: int) -> int | None:
+        is_removed = unicodedata.category(chr(code))[0] in "PZ"
+        self[code] = None if is_removed else code
+        return self[code]
+
+
+_IGNORED = _Ignored()
+
+
+def text_key(text: str) -> str:
+    """Return what near duplicates share: a text without case, spaces and punctuation.
+
+    Example:
+        >>> text_key("Ja, Tom!") == text_key("ja  tom")
+        True
+    """
+    return text.casefold().translate(_IGNORED) or text
+
+
+def hash_text(text: str) -> int:
+    """Return a number that only near duplicates share, of 64 bits with a sign."""
+    content = text_key(text).encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "big", signed=True)
+
+
+@lru_cache
+def _identifier() -> LanguageIdentifier:
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
+@lru_cache(maxsize=4)  # several rules ask for the same pair
+def _probabilities(text: str) -> dict[str, float]:
+    return dict(_identifier().rank(text))
+
+
+def guess_language(texts: Iterable[str]) -> str:
+    """Return the code of the language that most texts seem to be in."""
+    found = Counter[str](_identifier().classify(text)[0] for text in texts)
+    return found.most_common(1)[0][0]
+
+
+@lru_cache(maxsize=100_000)
+def _script(character: str) -> str:
+    name = unicodedata.name(character, "").split(" ")[0]
+    return _JAPANESE.get(name, name)
+
+
+def _scripts(text: str) -> Counter[str]:
+    if text.isascii():
+        return Counter({"LATIN": sum(map(str.isalpha, text))})
+    return Counter(_script(character) for character in text if character.isalpha())
+
+
+def _numbers(text: str) -> set[str]:
+    """Return the digits of the numbers of a text, and those of their parts."""
+    found = _NUMBER.findall(text)
+    parts = [part for number in found for part in re.findall(r"\d+", number)]
+    return {re.sub(r"\D", "", each).lstrip("0") for each in (*found, *parts)}
+
+
+@dataclass
+class PairRules:
+    """Rules that name the fault of a pair, after `fit` has seen typical pairs."""
+
+    source: str = "source"
+    """Language code of the sources; the language of another name is not checked."""
+    target: str = "target"
+    max_characters: int = 1000
+    """Most characters of a side."""
+    max_ratio: float = 3.0
+    """Largest ratio of the lengths of both sides to what is typical of the pairs."""
+    ignored: frozenset[str] = frozenset()
+    """Keys of `FAULTS` that are no fault."""
+    _scale: float = field(default=1.0, init=False)
+    _own_scripts: list[set[str]] = field(default_factory=list, init=False)
+
+    def fit(self, pairs: Sequence[tuple[str, str]]) -> "PairRules":
+        """Learn the ratio of lengths and the scripts of each side, and return the rules.
+
+        A warning says if most texts of a side are in another language, which is then not checked.
+
+        Args:
+            pairs: Sources and targets, of which most are sound.
+        """
+        sides = list(zip(*pairs, strict=True)) or [(), ()]
+        lengths = [sum(map(len, side)) for side in sides]
+        self._scale = lengths[1] / lengths[0] if min(lengths) else 1.0
+        counts = [sum(map(_scripts, texts), Counter[str]()) for texts in sides]
+        self._own_scripts = [
+            {script for script, number in each.items() if number >= _RARE * each.total()}
+            for each in counts
+        ]
+        for texts, name in zip(sides, ("source", "target"), strict=True):
+            long = [text for text in texts if len(text.encode()) >= _FEWEST_BYTES]
+            code = getattr(self, name)
+            others = [text for text in long if self._doubt(text, code) > _CERTAIN]
+            if len(others) > _MOST * len(long):
+                logger.warning(
+                    "most texts of the %s look like %s, not %s, so languages are not checked; "
+                    "look at the order of the sides, or correct the language",
+                    name,
+                    guess_language(others),
+                    code,
+                )
+                self.ignored |= {"swapped", "language"}
+        return self
+
+    def describe(self, name: str) -> str:
+        """Return the description of a fault."""
+        return FAULTS[name].format(max_characters=self.max_characters, max_ratio=self.max_ratio)
+
+    def fault(self, source: str, target: str, *, is_first: bool = False) -> str | None:
+        """Return the key of the first of `FAULTS` that a pair has, without looking at others.
+
+        Args:
+            source: Text of the source, as `clean` returns it.
+            target: Text of the target.
+            is_first: Whether this is the first pair of a table, which may name its columns.
+        """
+        tests: dict[str, Callable[[], bool]] = {
+            "header": lambda: is_first and self._names_columns(source, target),
+            "empty": lambda: not (source and target),
+            "long": lambda: max(len(source), len(target)) > self.max_characters,
+            "ratio": lambda: self._differs_in_length(source, target),
+            "equal": lambda: (
+                source == target
+                and self.source != self.target
+                and len(source.encode()) >= _FEWEST_BYTES
+            ),
+            "swapped": lambda: self._is_swapped(source, target),
+            "language": lambda: self._is_foreign(source, 0) or self._is_foreign(target, 1),
+            "numbers": lambda: self._has_other_numbers(source, target),
+        }
+        return next(
+            (name for name, test in tests.items() if name not in self.ignored and test()), None
+        )
+
+    def _names_columns(self, *texts: str) -> bool:
+        names = _COLUMN_NAMES | {self.source.lower(), self.target.lower()}
+        return {text.lower() for text in texts} <= names and texts[0] != texts[1]
+
+    def _differs_in_length(self, source: str, target: str) -> bool:
+        expected = _SLACK + self._scale * len(source)
+        ratio = (_SLACK + len(target)) / expected
+        return max(ratio, 1 / ratio) > self.max_ratio
+
+    def _doubt(self, text: str, code: str, instead: str | None = None) -> float:
+        """Return how much more probable another language is; 0 if nothing can be said."""
+        code = re.split("[-_]", code)[0].lower()
+        if code not in _identifier().labels or len(text.encode()) < _FEWEST_BYTES:
+            return 0
+        found = _probabilities(text)
+        other = max(found.values()) if instead is None else found.get(instead, 0)
+        return other / found[code]
+
+    def _is_swapped(self, source: str, target: str) -> bool:
+        doubts = [
+            self._doubt(source, self.source, self.target),
+            self._doubt(target, self.target, self.source),
+        ]
+        return min(doubts) > 1 and doubts[0] * doubts[1] > _CERTAIN
+
+    def _is_foreign(self, text: str, side: int) -> bool:
+        if self._doubt(text, (self.source, self.target)[side]) > _CERTAIN:
+            return True
+        counts = _scripts(text)
+        own = sum(counts[script] for script in self._own_scripts[side])
+        return len(text.encode()) >= _FEWEST_BYTES and own < _MOST * counts.total()
+
+    @staticmethod
+    def _has_other_numbers(source: str, target: str) -> bool:
+        sides = _numbers(source), _numbers(target)
+        return all(sides) and sides[0].isdisjoint(sides[1])
+
+
+def count_faults(
+    pairs: Iterable[tuple[str, str]], rules: PairRules, *, begins: bool
+) -> Counter[str]:
+    """Return how many pairs have each of the faults and each kind of markup.
+
+    Args:
+        pairs: Text as the model reads it, in which protected markup is a symbol.
+        rules: Rules that know the text.
+        begins: Whether the first pair is the first of the corpus.
+    """
+    found = Counter[str]()
+    for place, pair in enumerate(pairs):
+        cleaned = [clean(text) for text in pair]
+        found.update({kind for _, kinds in cleaned for kind in kinds})
+        fault = rules.fault(*(text for text, _ in cleaned), is_first=begins and place == 0)
+        found.update(["checked", *([fault] if fault else [])])
+    return found
+
+
+def warn_of_text(name: str, counts: Mapping[str, int], rules: PairRules) -> None:
+    """Warn about faulty pairs, and about a side of unknown tokens.
+
+    Args:
+        name: Name of the corpus.
+        counts: Numbers of tokens and, as from `count_faults`, of faulty pairs.
+        rules: Rules that found the faults.
+    """
+    for side in ("source", "target"):
+        unknown, tokens = counts[f"unknown_{side}_ids"], counts[f"{side}_ids"]
+        if unknown > 0.1 * tokens:
+            logger.warning(
+                "%s: %d of %d %s tokens are unknown; use sub-words (tokenizer=unigram), a larger "
+                "vocabulary, a lower tokenizer.min_frequency of words or characters, or with "
+                "init_from, text in the languages of its checkpoint",
+                name,
+                unknown,
+                tokens,
+                side,
+            )
+    kinds = [*MARKUP.items(), *((kind, rules.describe(kind)) for kind in FAULTS)]
+    found = [
+        f"{counts.get(kind, 0)} with {text}"
+        for kind, text in kinds
+        if counts.get(kind, 0) > (kind != "header") * max(_FEW, _SHARE * counts["checked"])
+    ]
+    if found:
+        logger.warning(
+            "%s: pairs that teach a model badly, of %d looked at: %s; seq2seq-prepare removes them",
+            name,
+            counts["checked"],
+            ", ".join(found),
+        )
+
+
+def warn_of_shift(name: str, encoded: EncodedCorpus) -> None:
+    """Warn about lengths that fit the targets of other pairs better, or no targets."""
+    size = min(max(_FEWEST, len(encoded) // _MOST_BLOCKS), _BLOCK)
+    last = len(encoded) - size - 2 * _MOST_SHIFT
+    if last < 0:
+        return
+    for first in np.linspace(0, last, _MOST_BLOCKS).astype(int):
+        pairs = slice(first, first + size + 2 * _MOST_SHIFT)
+        sources, targets = (
+            np.log1p(rows.lengths(pairs)) for rows in (encoded.source_rows, encoded.target_rows)
+        )
+        block = sources[_MOST_SHIFT:][:size]
+        with np.errstate(invalid="ignore"):  # all lengths may be equal
+            fits = [
+                np.corrcoef(block, targets[place:][:size])[0, 1]
+                for place in range(2 * _MOST_SHIFT + 1)
+            ]
+        best = int(np.argmax(np.nan_to_num(fits)))
+        if fits[best] > fits[_MOST_SHIFT] + _BETTER_FIT:
+            pair = int(encoded.indices[first + _MOST_SHIFT + size // 2]) + 1
+            logger.warning(
+                "%s: by their lengths, the sources around pair %d fit the targets around pair %d "
+                "better than their own; look for a line that is missing on one side",
+                name,
+                pair,
+                pair + best - _MOST_SHIFT,
+            )
+            return
+    some = slice(None, None, len(encoded) // _BLOCK + 1)  # of all parts, if sorted by length
+    source_lengths = encoded.source_rows.lengths(some)
+    target_lengths = encoded.target_rows.lengths(some)
+    with np.errstate(invalid="ignore"):
+        fit = np.corrcoef(source_lengths, target_lengths)[0, 1]
+    if fit < _LEAST_FIT:
+        logger.warning(
+            "%s: the lengths of sources and targets hardly correlate (%.2f); check that each line "
+            "of one side translates the same line of the other",
+            name,
+            fit,
+        )
+
+
+def warn_of_long_validation(name: str, num_pairs: int, *, num_train: int) -> None:
+    """Warn about a validation set whose translation may take longer than the training."""
+    if name.startswith("valid") and num_pairs > max(_FEW_TO_SCORE, 0.1 * num_train):
+        advice = "pairs are translated at each validation; 1,000 to 2,000 are enough"
+        logger.warning("%s: %d %s", name, num_pairs, advice)
+
+
+def warn_of_shared(name: str, encoded: EncodedCorpus, train: EncodedCorpus) -> None:
+    """Warn if more than 1% of the pairs to score have a side that is in the training text too."""
+    shared = [
+        _find_shared(own, others) for own, others in zip(encoded.hashes, train.hashes, strict=True)
+    ]
+    number = int(np.logical_or(*shared).sum())
+    if number > _SHARED * len(encoded):
+        logger.warning(
+            "%s: %d of %d pairs have a source (%d) or a target (%d) that is also in the training "
+            "text; scores on them say nothing about new text",
+            name,
+            number,
+            len(encoded),
+            *(each.sum() for each in shared),
+        )
+
+
+def _find_shared(own: Integers, others: Integers) -> npt.NDArray[np.bool_]:
+    """Return which hashes are among others, of a text that may be large."""
+    # Comparing the low bits first leaves only a few hashes of a large text to compare.
+    low, is_shared = own & _LOW_BITS, np.zeros(len(own), dtype=np.bool_)
+    for start in range(0, len(others), _BLOCK):
+        known = others[start : start + _BLOCK]
+        candidates = known[np.isin(known & _LOW_BITS, low, kind="table")]
+        is_shared |= np.isin(own, candidates)
+    return is_shared

@@ -1,0 +1,179 @@
+"""Pairs are read from what people have, each with the place where it stands."""
+
+import gzip
+
+import pytest
+
+from seq2seq.data.bitexts import read_bitext
+
+TMX = """<?xml version="1.0"?>
+<tmx version="1.4"><header srclang="de"/><body>
+<tu><tuv xml:lang="en-US"><seg>The <bpt i="1">&lt;b&gt;</bpt>dog<ph x="1"/> &amp; I</seg></tuv>
+<tuv xml:lang="de-DE"><seg>Der Hund</seg></tuv>%s</tu>
+<tu><tuv lang="DE"><seg>Nur deutsch</seg></tuv></tu>
+</body></tmx>"""
+XLIFF = """<?xml version="1.0"?>
+<xliff xmlns="urn:oasis:names:tc:xliff:document:1.2"><file source-language="en"
+target-language="de"><body>
+<trans-unit id="1"><source>Open <g id="1">it</g> %s</source><target>%s <x equiv-text="{0}"/>
+</target></trans-unit>
+<trans-unit id="2"><source>Hi</source></trans-unit>
+<trans-unit id="3"><source>Hi</source><target state="needs-review">Hi</target></trans-unit>
+</body></file></xliff>"""
+XLIFF_2 = """<xliff srcLang="en" trgLang="de"><file><unit><segment state="initial">
+<source>Hi</source><target>Hi</target></segment><segment><source>Yes</source><target>Ja</target>
+</segment></unit></file></xliff>"""
+PO = """msgid ""
+msgstr "Language: de\\nPlural-Forms: nplurals=2; plural=(n != 1);\\n"
+
+msgid "Open "
+"%s"
+msgstr "%s oeffnen"
+
+#, fuzzy
+msgid "Close"
+msgstr "Oeffne"
+
+msgid "%d file"
+msgid_plural "%d files"
+msgstr[0] "%d Datei"
+msgstr[1] "%d Dateien"
+
+msgid "new"
+msgstr ""
+
+#~ msgid "old"
+#~ msgstr "alt"
+"""
+
+
+def read(tmp_path, files, **options):
+    """Write files, by their names, and read them; places are without the directory."""
+    for name, content in files.items():
+        data = content if isinstance(content, bytes) else content.encode()
+        (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    found = read_bitext([tmp_path / name for name in files], **options)
+    rows = [(place.removeprefix(f"{tmp_path}/"), *rest) for place, *rest in found.rows]
+    return found.source, found.target, rows
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "languages", "expected"),
+    [
+        (
+            {"a.x": "\ufeffein Hund\r\n\nzwei\n", "b.y.gz": "a dog\nx\ntwo"},
+            {},
+            (None, None),
+            [("a.x:1", "ein Hund", "a dog", None), ("a.x:2", "", "x", None)],
+        ),
+        (
+            {"a.tsv": '"ein\t"a\n1\n\n'},
+            {},
+            (None, None),
+            [
+                ("a.tsv:1", '"ein', '"a', None),
+                ("a.tsv:2", "1", "", "columns"),
+                ("a.tsv:3", "", "", "empty"),
+            ],
+        ),
+        (
+            {"a.csv": 'id;en;de\n1;"a; ""b""";"ein\nHund"\n'},
+            {"columns": ["de", "en"]},
+            (None, None),
+            [("a.csv:1", "de", "en", "header"), ("a.csv:3", "ein\nHund", 'a; "b"', None)],
+        ),
+        (
+            {"a.csv.gz": "1,a,ein\n"},
+            {"columns": ["3", "2"]},
+            (None, None),
+            [("a.csv.gz:1", "ein", "a", None)],
+        ),
+        (
+            {"a.tsv": "en\tid\tde\na\t1\tein\n"},
+            {"source": "de", "target": "en"},
+            ("de", "en"),
+            [("a.tsv:1", "de", "en", "header"), ("a.tsv:2", "ein", "a", None)],
+        ),
+        (
+            {"a.tmx": TMX % ""},
+            {},
+            ("en", "de"),
+            [
+                ("a.tmx, entry 1", "The <b>dog & I", "Der Hund", None),
+                ("a.tmx, entry 2", "", "Nur deutsch", None),
+            ],
+        ),
+        (
+            {"a.tmx": TMX % '<tuv xml:lang="fr"><seg>Le chien</seg></tuv>'},
+            {"source": "de-DE", "target": "fr"},
+            ("de-DE", "fr"),
+            [("a.tmx, entry 1", "Der Hund", "Le chien", None)],
+        ),
+        (
+            {"a.xlf": XLIFF, "b.xliff": XLIFF_2},
+            {},
+            ("en", "de"),
+            [
+                ("a.xlf, entry 1", "Open it %s", "%s {0}\n", None),
+                ("a.xlf, entry 2", "Hi", "", "unfinished"),
+                ("a.xlf, entry 3", "Hi", "Hi", "unfinished"),
+                ("b.xliff, entry 1", "Hi", "Hi", "unfinished"),
+                ("b.xliff, entry 2", "Yes", "Ja", None),
+            ],
+        ),
+        (
+            {"a.po": PO},
+            {"source": "en"},
+            ("en", "de"),
+            [
+                ("a.po, entry 1", "Open %s", "%s oeffnen", None),
+                ("a.po, entry 2", "Close", "Oeffne", "unfinished"),
+                ("a.po, entry 3", "%d file", "%d Datei", None),
+                ("a.po, entry 4", "%d files", "%d Dateien", None),
+                ("a.po, entry 5", "new", "", "unfinished"),
+            ],
+        ),
+    ],
+)
+def test_every_pair_is_read_with_its_place(tmp_path, files, options, languages, expected):
+    source, target, rows = read(tmp_path, files, **options)
+
+    assert (source, target) == languages
+    assert rows[: len(expected)] == expected
+
+
+def test_bytes_that_are_not_utf8_are_kept(tmp_path):
+    _, _, [row] = read(tmp_path, {"a.tsv": b"K\xe4se\tcheese\n"})
+
+    assert row == ("a.tsv:1", "K\udce4se", "cheese", "encoding")
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "message"),
+    [
+        ({"a": "x"}, {}, r"give a source and a target file, \[a.de,a.en\], or files that end in"),
+        ({"a": "x\n", "b": ""}, {}, "b ends before line 1, which .*a has"),
+        ({"a": b"\xff\xfex", "b": "x"}, {}, "a: the file is UTF-16"),
+        ({"a.tsv": "a\tb", "b": "x"}, {}, "give text files by themselves"),
+        ({"a.tsv": "x\ty\tz"}, {}, "choose the source and the target .*: 1 'x', 2 'y', 3 'z'"),
+        ({"a.tsv": "x\ty"}, {"columns": ["x", "q"]}, "choose the source and the target"),
+        ({"a.tmx": TMX % ""}, {"source": "de", "target": "fr"}, "texts in en, de; choose two"),
+        ({"a.tmx": "<tmx>"}, {}, "a.tmx: damaged XML: no element found"),
+        ({"a.po": 'nonsense "a"'}, {}, "a.po: damaged PO file"),
+        ({"a.tsv.gz": "x\ty"}, {"cut": 9}, "damaged or incomplete gzip file"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(tmp_path, files, options, message):
+    if "cut" in options:
+        path = tmp_path / "a.tsv.gz"
+        path.write_bytes(gzip.compress(b"x\ty")[: options["cut"]])
+        with pytest.raises(ValueError, match=message):
+            read_bitext([path])
+        return
+    with pytest.raises(ValueError, match=message):
+        read(tmp_path, files, **options)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"input=.*a\.tmx: no such file"):
+        read_bitext([tmp_path / "a.tmx"])
