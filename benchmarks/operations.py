@@ -33,8 +33,10 @@ def count_operations(model: Seq2Seq, batch: Batch) -> float:
     return 3 * 2 * (weights[False] + ratio * weights[True] + pairs)
 
 
-def product_rate(numerics: Numerics, size: int = 2048) -> float:
+def product_rate(numerics: Numerics, size: int | None = None) -> float:
     """Return the operations per second of a product of square matrices in this precision."""
+    if size is None:
+        size = 8192 if numerics.device.type == "cuda" else 2048  # a GPU would only be waited for
     a = torch.randn(size, size, device=numerics.device)
     times = []
     with numerics.autocast():

@@ -28,6 +28,8 @@ class PlainUpdater:
         self._model = model
         self._numerics = numerics
         self._optimizer = torch.optim.Adam(model.parameters())
+        # cuDNN copies the weights at every call unless one block has those of all directions.
+        nn.GRU.flatten_parameters(model.encoder.gru)
 
     def update_weights(
         self, batches: Sequence[Batch], *, update: int, learning_rate: float, num_tokens: int
