@@ -154,61 +154,65 @@ def onednn_is_faster() -> bool:
     return bool((product - exact).abs().max() < _LARGEST_ERROR)
 
 
-_onednn_lock = threading.Lock()
-_num_onednn_contexts = 0
-_precision_before = "none"
+class _SharedSetting:
+    """A setting of torch's backends, which belongs to the process, in contexts of its threads.
+
+    While contexts overlap, the first of their values in alphabetical order is set, which is the
+    most exact: False before True, "ieee" before "tf32". The last context restores the values of
+    the program that uses this package.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._values: list[str | bool] = []
+        self._before: list[object] = []
+
+    @contextlib.contextmanager
+    def context(self, backends: Sequence[object], key: str, value: str | bool) -> Iterator[None]:
+        with self._lock:
+            if not self._values:
+                self._before = [getattr(each, key) for each in backends]
+            self._values.append(value)
+            self._apply(backends, key)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._values.remove(value)
+                self._apply(backends, key)
+
+    def _apply(self, backends: Sequence[object], key: str) -> None:
+        for backend, before in zip(backends, self._before, strict=True):
+            setattr(backend, key, min(self._values, key=str) if self._values else before)
 
 
-@contextlib.contextmanager
-def onednn_products() -> Iterator[None]:
+_onednn, _tf32 = _SharedSetting(), _SharedSetting()
+
+
+def onednn_products() -> contextlib.AbstractContextManager[None]:
     """Return a context in which oneDNN multiplies fp32 matrices.
 
     torch leaves them to oneDNN if they may be rounded to bf16. oneDNN rounds them only with AMX;
-    `onednn_is_faster` checks that it does not round. The setting belongs to the process, so the
-    last thread that leaves the context restores it.
+    `onednn_is_faster` checks that it does not round.
     """
-    global _num_onednn_contexts, _precision_before
     backend = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]  # since torch 2.9
-    with _onednn_lock:
-        if _num_onednn_contexts == 0:
-            _precision_before = backend.fp32_precision
-            backend.fp32_precision = "bf16"
-        _num_onednn_contexts += 1
-    try:
-        yield
-    finally:
-        with _onednn_lock:
-            _num_onednn_contexts -= 1
-            if _num_onednn_contexts == 0:
-                backend.fp32_precision = _precision_before
+    return _onednn.context([backend], "fp32_precision", "bf16")
 
 
-@contextlib.contextmanager
-def allow_tf32(allowed: bool) -> Iterator[None]:
+def allow_tf32(allowed: bool) -> contextlib.AbstractContextManager[None]:
     """Return a context in which products and cuDNN use TF32, or full fp32.
 
-    By default torch's products are in full fp32 and cuDNN's in TF32. The settings of the program
-    that uses this package are restored at the end.
+    By default torch's products are in full fp32 and cuDNN's in TF32. If another thread is in such
+    a context, both use TF32 only if both allow it.
 
     Args:
         allowed: True rounds the factors to 10 bits after the binary point; sums stay fp32.
     """
     products, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-    backends: list[object]
-    setting: str | bool
     if hasattr(products, "fp32_precision"):
-        backends, key = [products, cudnn.rnn], "fp32_precision"
         setting = "tf32" if allowed else "ieee"
-    else:  # before torch 2.9
-        backends, key, setting = [products, cudnn], "allow_tf32", allowed
-    before = [getattr(backend, key) for backend in backends]
-    try:
-        for backend in backends:
-            setattr(backend, key, setting)
-        yield
-    finally:
-        for backend, value in zip(backends, before, strict=True):
-            setattr(backend, key, value)
+        return _tf32.context([products, cudnn.rnn], "fp32_precision", setting)
+    return _tf32.context([products, cudnn], "allow_tf32", allowed)  # before torch 2.9
 
 
 def derive_seed(seed: int, *purpose: str | int) -> int:

@@ -176,21 +176,44 @@ def test_int8_autocast_changes_no_products():
     assert product.dtype == torch.float32
 
 
+def tf32_settings():
+    return torch.backends.cuda.matmul.fp32_precision, torch.backends.cudnn.rnn.fp32_precision
+
+
+@pytest.fixture(params=["tf32", "ieee"])
+def _chosen_by_the_program(request):
+    products = torch.backends.cuda.matmul
+    before, products.fp32_precision = products.fp32_precision, request.param
+    yield
+    products.fp32_precision = before
+
+
 @HAS_FP32_PRECISION
+@pytest.mark.usefixtures("_chosen_by_the_program")
 @pytest.mark.parametrize(("allowed", "precision"), [(True, "tf32"), (False, "ieee")])
 def test_products_and_cudnn_agree_inside_and_are_restored(allowed, precision):
-    def settings():
-        return torch.backends.cuda.matmul.fp32_precision, torch.backends.cudnn.rnn.fp32_precision
+    before = tf32_settings()
 
-    default = settings()
-    with allow_tf32(not allowed):  # by the program
-        before = settings()
-        with pytest.raises(KeyError), allow_tf32(allowed):
-            assert settings() == (precision, precision)
-            raise KeyError
-        assert settings() == before
+    with pytest.raises(KeyError), allow_tf32(allowed):
+        assert tf32_settings() == (precision, precision)
+        raise KeyError
 
-    assert settings() == default
+    assert tf32_settings() == before
+
+
+@HAS_FP32_PRECISION
+def test_threads_that_overlap_are_as_exact_as_the_most_exact_one_and_restore_what_was():
+    before = tf32_settings()
+    rounded, exact = allow_tf32(True), allow_tf32(False)
+
+    rounded.__enter__()
+    exact.__enter__()
+    assert tf32_settings() == ("ieee", "ieee")
+    rounded.__exit__(None, None, None)  # the first that began ends first
+    assert tf32_settings() == ("ieee", "ieee")
+    exact.__exit__(None, None, None)
+
+    assert tf32_settings() == before
 
 
 @pytest.mark.parametrize("allowed", [True, False])
