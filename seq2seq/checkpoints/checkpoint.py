@@ -24,6 +24,7 @@ from seq2seq.data.tokenizers.interface import (
 from seq2seq.files.atomic import DamagedFileError, load_archive, whole_file
 from seq2seq.files.paths import expand_home, nearest_existing
 from seq2seq.model.seq2seq import Seq2Seq
+from seq2seq.runtime.numerics import is_memory_shortage
 from seq2seq.text.habits import UNKNOWN_HABITS, TextHabits
 from seq2seq.version import __version__
 
@@ -90,9 +91,9 @@ class Checkpoint:
         """Turn the error of a state that does not fit a model into one that names the file."""
         try:
             yield
-        except torch.OutOfMemoryError:  # a RuntimeError, but the checkpoint is sound
-            raise
         except (LookupError, TypeError, RuntimeError, AttributeError) as error:
+            if is_memory_shortage(error):  # a RuntimeError, but the checkpoint is sound
+                raise
             is_resumed = self.training_state is not None
             way_out = "start again with overwrite=true" if is_resumed else "use another one"
             raise ValueError(

@@ -5,6 +5,7 @@ import functools
 import hashlib
 import json
 import platform
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -230,6 +231,16 @@ def derive_seed(seed: int, *purpose: str | int) -> int:
     return int.from_bytes(digest[:8], "big") >> 1
 
 
+def is_memory_shortage(error: Exception) -> bool:
+    """Return whether the memory of a GPU was too small, for a tensor or a library.
+
+    torch raises OutOfMemoryError only where it allocates itself. cuBLAS and cuDNN fail to allocate
+    with a RuntimeError, pinned memory with an AcceleratorError.
+    """
+    shortage = r"CUDA error: out of memory|CU(BLAS|DNN)_STATUS_ALLOC_FAILED"
+    return isinstance(error, torch.OutOfMemoryError) or bool(re.search(shortage, str(error)))
+
+
 @contextlib.contextmanager
 def memory_errors_named(work: str, way_out: str) -> Iterator[None]:
     """Return a context whose error says what did not fit if the memory of a GPU is too small.
@@ -243,7 +254,9 @@ def memory_errors_named(work: str, way_out: str) -> Iterator[None]:
     """
     try:
         yield
-    except torch.OutOfMemoryError as error:
+    except RuntimeError as error:
+        if not is_memory_shortage(error):
+            raise
         text = f"the memory of a GPU is too small for {work}; {way_out}"
         raise DeviceMemoryError(text) from error
 

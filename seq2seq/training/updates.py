@@ -20,7 +20,7 @@ from seq2seq.data.batching import Batch
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.devices import Precision
 from seq2seq.runtime.distributed import SINGLE_PROCESS, Ranks, sum_gradients, sum_over_processes
-from seq2seq.runtime.numerics import Numerics, derive_seed
+from seq2seq.runtime.numerics import Numerics, derive_seed, is_memory_shortage
 from seq2seq.runtime.process import DeviceMemoryError
 from seq2seq.training.loss import TrainingLoss, loss_names, training_loss
 from seq2seq.training.progress import UpdateResult, draw_forced_mask
@@ -86,7 +86,9 @@ class Updater:
                 for each in batches
             ]
             terms = torch.stack(found).sum(0)  # (names, 2)
-        except torch.OutOfMemoryError as error:
+        except RuntimeError as error:
+            if not is_memory_shortage(error):
+                raise
             shortage = _describe_shortage(batches, update, config)
             if config.on_out_of_memory is OnOutOfMemory.stop:
                 raise DeviceMemoryError(shortage) from error

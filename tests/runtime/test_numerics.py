@@ -244,10 +244,19 @@ def test_too_little_memory_is_an_error_of_one_line():
     assert describe_error(error) == "update 7: the memory of a GPU is too small"
 
 
-def test_only_too_little_memory_is_named():
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB."),
+        RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
+    ],
+)
+def test_only_too_little_memory_is_named(error):
     named = memory_errors_named("3 rows", "lower size=3")
     with pytest.raises(DeviceMemoryError) as caught, named:
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
+        raise error
     assert str(caught.value) == "the memory of a GPU is too small for 3 rows; lower size=3"
 
     with (
