@@ -245,7 +245,9 @@ def _read_po(path: Path, *_: object) -> _Found:
         ) from error
     try:
         with open_text(path) as file:
-            catalog = read_po(file, abort_invalid=True)
+            # Babel refuses some comments of obsolete messages.
+            lines = [b"\n" if line.startswith(b"#~") else line for line in file]
+        catalog = read_po(lines, abort_invalid=True)
     except (PoFileError, ValueError) as error:
         raise ValueError(f"{path}: damaged PO file: {error}") from error
     pairs = []

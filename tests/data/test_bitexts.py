@@ -42,6 +42,7 @@ msgstr[1] "%d Dateien"
 msgid "new"
 msgstr ""
 
+#~ #, python-format
 #~ msgid "old"
 #~ msgstr "alt"
 """
