@@ -94,8 +94,6 @@ def make_translate_config(checkpoint: Path | str | list[str], **changes: object)
         "checkpoint": checkpoints,
         "output_format": OutputFormat.text,
         "gold_base": 0,
-        "resume": False,
-        "processes": 1,
         "batch_size": 3,
         "device": Device.cpu,
         "precision": Precision.fp32,

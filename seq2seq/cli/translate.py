@@ -11,11 +11,12 @@ from seq2seq.checks import counted
 from seq2seq.runtime.process import imports_in_one_line
 
 with imports_in_one_line():
+    import torch
+
     from seq2seq.cli.command_line import run_command
     from seq2seq.cli.outputs import open_output, write
     from seq2seq.cli.translate_config import TranslateConfig
     from seq2seq.cli.translate_lines import LineTranslator
-    from seq2seq.cli.translate_parts import open_directory, prepare, translate_parts
     from seq2seq.cli.translate_streams import (
         TranslationProgress,
         Window,
@@ -30,6 +31,7 @@ with imports_in_one_line():
     from seq2seq.inference.sentence_splitting import has_attention
     from seq2seq.inference.translator import Translator
     from seq2seq.inference.windows import BATCHES_PER_WINDOW
+    from seq2seq.kernels.products import use_kernels
     from seq2seq.runtime.process import keep_freed_memory
     from seq2seq.search.config import DEFAULT_SEARCH
     from seq2seq.search.registry import decoding_config_types
@@ -67,24 +69,21 @@ def translate(config: TranslateConfig) -> None:
             "decoding chooses a search, but with reference= no search runs; remove decoding= and "
             "its keys, or reference="
         )
-    prepare(config)
+    use_kernels(config.kernels)
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
     with ExitStack() as stack:
         inputs = open_inputs(config, stack)
         translator = Translator.load(
             config.checkpoint, device=config.device, precision=config.precision
         )
         lines = LineTranslator(config, translator)
-        directory = stack.enter_context(open_directory(config)) if config.has_parts() else None
         new_file = stack.enter_context(whole_files())
         outputs = _open_outputs(config, stack, new_file)
         reports = _open_reports(config, translator, stack, new_file)
         progress = stack.enter_context(open_progress(config, first=inputs.first, stop=inputs.stop))
         windows = inputs.windows(BATCHES_PER_WINDOW * config.batch_size)
-        if directory is None:
-            found = _translate(lines, windows, reports, progress)
-        else:
-            found = translate_parts(lines, windows, directory, progress)
-        with contextlib.closing(found) as contents:
+        with contextlib.closing(_translate(lines, windows, reports, progress)) as contents:
             is_read = _write(contents, outputs, has_reports=bool(reports))
         if is_read:
             progress.log_speed()

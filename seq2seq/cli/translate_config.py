@@ -13,7 +13,6 @@ from seq2seq.checks import (
     FilePaths,
     Range,
     Threads,
-    as_yaml,
     field_types,
 )
 from seq2seq.cli.command_line import load_command
@@ -46,23 +45,18 @@ class UnknownTokens(Enum):
     keep = "keep"
     """Write a mark for each unknown word."""
     copy = "copy"
-    """Replace each unknown word with the source word that has the most attention, or with that
-    word's dictionary entry."""
+    """Replace each unknown word with the source word that has the most attention."""
 
 
 class Use(Enum):
     """The marks of keys, which say what a key is for."""
 
     read = "read"
-    """The key names an input file; a translation continues only if its content is the same."""
+    """The key names an input file."""
     written = "written"
     """The key names an output file."""
-    free = "free"
-    """No translation depends on the key, so a translation may continue with another value."""
     constraint = "constraint"
     """The key constrains the search."""
-    whole_text = "whole_text"
-    """One process makes the output from all translations."""
     attention = "attention"
     """The output shows the attention of the model."""
 
@@ -88,31 +82,24 @@ class TranslateConfig(Config):
     banned_phrases: Annotated[FilePath | None, Use.read, Use.constraint]
     """File of phrases, one on each line, that no translation may contain."""
     unknown_words: UnknownTokens
-    dictionary: Annotated[FilePath | None, Use.read]
-    """File that translates unknown words; each line is a source word, a tab and a target word."""
-    output: Annotated[FilePaths | None, Use.written, Use.free]
+    output: Annotated[FilePaths | None, Use.written]
     """One output file for all inputs, or one for each input; None: standard output."""
     output_format: OutputFormat
-    alignments: Annotated[FilePath | None, Use.written, Use.free, Use.attention]
+    alignments: Annotated[FilePath | None, Use.written, Use.attention]
     """File for the word links of the best translations, in Pharaoh format."""
     attention_plot: Annotated[FilePath | None, Use.attention]
     """Directory for an image of the attention of each translation."""
-    attention_html: Annotated[FilePath | None, Use.written, Use.whole_text, Use.attention]
+    attention_html: Annotated[FilePath | None, Use.written, Use.attention]
     """HTML file to write, which shows the attention of the best translations."""
-    gold: Annotated[FilePath | None, Use.read, Use.whole_text, Use.attention]
+    gold: Annotated[FilePath | None, Use.read, Use.attention]
     """File of gold links in Pharaoh format, to compare with the links of the reference."""
     gold_base: Annotated[int, Range(0, 1)]
     """Whether the gold file counts words from 0 or from 1."""
     shard: str | None
     """Part of a large input to translate: 3/16 is the third of 16 equal parts of the lines."""
-    resume: Annotated[bool, Use.free]
-    """Keep finished parts beside the output, in OUTPUT.partial, and translate only the rest."""
-    processes: Annotated[int, Range(1, 1_024), Use.free]
-    """Number of processes, which share the CPU threads; each process translates parts of 64
-    batches."""
     batch_size: Count
     """Number of sentences translated together."""
-    progress: Annotated[bool | None, Use.free]
+    progress: bool | None
     """Whether to show a progress bar on stderr; None: if stderr is a terminal and the translations
     go elsewhere."""
     split: Split
@@ -164,8 +151,6 @@ class TranslateConfig(Config):
             yield f"{given['gold']} contains the links of a reference; give reference=FILE too"
         if self.gold_base and self.gold is None:
             yield f"gold_base={self.gold_base} says how gold= counts words; give gold=FILE too"
-        if "dictionary" in given and not copies:
-            yield f"{given['dictionary']} needs unknown_words=copy; set that too"
         if self.reference is not None:
             if copies:
                 yield (
@@ -182,7 +167,12 @@ class TranslateConfig(Config):
                     f"{each} constrains a search, but with reference= no search runs; remove one "
                     "of them"
                 )
-        yield from self._contradictions_of_parts()
+        if self.shard is not None:
+            if self.input is None or len(self.input) != 1:
+                yield f"shard={self.shard} needs one input file; give input=FILE"
+            part, number = self.shards()
+            if not 1 <= part <= number:
+                yield f"shard={self.shard} must be PART/NUMBER, with a part from 1 to NUMBER: 3/16"
         shows_all = self.output_format is not OutputFormat.text
         n_best = getattr(self.decoding, "n_best", 1)  # greedy search has no n_best
         if n_best > 1 and not (shows_all or self.reference or self.attention_plot):
@@ -196,26 +186,6 @@ class TranslateConfig(Config):
                 f"decoding.name={self.decoding.name} is not the name of this search; remove it "
                 f"and choose decoding= one of {', '.join(sorted(types))}"
             )
-
-    def _contradictions_of_parts(self) -> Iterator[str]:
-        for key in [each for each in ("resume", "shard") if getattr(self, each)]:
-            if self.input is None or len(self.input) != 1:
-                yield f"{key}={as_yaml(getattr(self, key))} needs one input file; give input=FILE"
-        if self.processes > 1 and self.input is None:
-            yield f"processes={self.processes} needs an input of many lines; give input=FILE"
-        if self.resume and len(self.output or ()) != 1:
-            yield "resume=true keeps parts beside the output; give output=FILE"
-        if self.has_parts():
-            for each in self.given(Use.whole_text).values():
-                yield f"{each} needs a single process; leave out processes= and resume=true"
-        if self.shard is not None:
-            part, number = self.shards()
-            if not 1 <= part <= number:
-                yield f"shard={self.shard} must be PART/NUMBER, with a part from 1 to NUMBER: 3/16"
-
-    def has_parts(self) -> bool:
-        """Return whether the input is translated in parts, each with files of its own."""
-        return self.resume or self.processes > 1
 
     def shards(self) -> tuple[int, int]:
         """Return the shard of the input to translate, from 1, and the number of shards."""

@@ -23,12 +23,12 @@ from seq2seq.inference.results import Translation
 from seq2seq.inference.sentence_splitting import has_attention
 from seq2seq.inference.translation import StreamCounts
 from seq2seq.inference.translator import Translator
-from seq2seq.inference.unknown_words import UnknownWords, read_dictionary
+from seq2seq.inference.unknown_words import UnknownWords
 from seq2seq.inference.windows import ignore
 
 
 class LineTranslator:
-    """Translates windows of lines and formats the translations; each process has one translator.
+    """Translates windows of lines and formats the translations.
 
     Args:
         config: The configuration of translate.py.
@@ -41,8 +41,6 @@ class LineTranslator:
 
     def __init__(self, config: TranslateConfig, translator: Translator) -> None:
         self.config = config
-        self.outputs = ["output", *(["alignments"] if config.alignments else [])]
-        """Keys of the outputs for which `translate` yields the content."""
         self._translator = translator
         for key, path in config.given(Use.attention).items():
             if translator.num_heads == 0:
@@ -135,8 +133,7 @@ def _unknown_words(
     """Return what replaces unknown words; None if they are kept.
 
     Raises:
-        ValueError: The dictionary has an invalid line, or the model has sub-words or no attention.
-        OSError: The dictionary cannot be read.
+        ValueError: The model has sub-words or no attention.
     """
     if config.unknown_words is UnknownTokens.keep:
         return None
@@ -145,11 +142,7 @@ def _unknown_words(
             "unknown_words=copy has no effect: a model of sub-words spells every word; train with "
             "tokenizer.protect to copy numbers, codes and addresses"
         )
-    dictionary: dict[str, str] = {}
-    if config.dictionary is not None:
-        with open_lines(config.dictionary, key="dictionary") as lines:
-            dictionary = read_dictionary(lines, name=lines.name)
-    return UnknownWords(translator, dictionary=dictionary, counts=counts.tally.numbers)
+    return UnknownWords(translator, counts=counts.tally.numbers)
 
 
 def _directory_of_plots(config: TranslateConfig) -> Path | None:

@@ -221,17 +221,12 @@ class TranslationProgress:
         self._num_sentences = 0
         self._start = time.perf_counter()
 
-    def advance(self, *lines: str, is_new: bool = True) -> None:
-        """Count lines that are translated.
-
-        Args:
-            lines: Their text.
-            is_new: Whether this command has translated them.
-        """
-        self._num_sentences += is_new * len(lines)
+    def advance(self, line: str) -> None:
+        """Count a line that is translated."""
+        self._num_sentences += 1
         count, _, rate = self._figures()
         self._bar.set_description_str(f"{count}, {rate}", refresh=False)
-        self._bar.update(sum(len(line.encode(errors="replace")) + 1 for line in lines))
+        self._bar.update(len(line.encode(errors="replace")) + 1)
 
     def log_speed(self) -> None:
         """Log the speed in one line if there were many sentences."""

@@ -1,9 +1,8 @@
 """Count what deserves a warning, and remember the first lines that it concerns."""
 
-import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 _MOST_LINES = 5
 """Number of lines that a warning names."""
@@ -35,28 +34,12 @@ class Tally:
             if text in self.unknown or len(self.unknown) < _KEPT_TEXTS:
                 self.unknown[text] += number
 
-    def clear(self) -> None:
-        """Start again at 0."""
-        for each in fields(self):
-            getattr(self, each.name).clear()
-
     def where(self, name: str) -> str:
         """Return the first lines of a count for a message: ` (lines 2, 5, 9)`."""
         lines = self.lines.get(name, [])
         more = ", ..." if len(lines) > _MOST_LINES else ""
         shown = f"line{'s' * (len(lines) > 1)} {', '.join(lines[:_MOST_LINES])}{more}"
         return f" ({shown})" if lines else ""
-
-    def to_json(self) -> str:
-        """Return the counts as ASCII text."""
-        return json.dumps({each.name: getattr(self, each.name) for each in fields(self)})
-
-    @classmethod
-    def from_json(cls, text: bytes) -> "Tally":
-        """Return the counts from the result of `to_json`."""
-        found = json.loads(text)
-        numbers, unknown = Counter(found["numbers"]), Counter(found["unknown"])
-        return cls(numbers=numbers, lines=found["lines"], unknown=unknown)
 
     def _add_lines(self, name: str, lines: Sequence[str]) -> None:
         known = self.lines.setdefault(name, [])

@@ -182,7 +182,6 @@ _LINES = {
         "lines with so many tokens that their attention is not shown: %(without_attention)d",
         "break these lines",
     ),
-    "words_translated": ("unknown words replaced by dictionary entries: %(words_translated)d", ""),
     "words_copied": ("unknown words replaced by copies of source words: %(words_copied)d", ""),
     "words_kept": (
         "unknown words kept as %(mark_of_unknown)s, because no source word has attention there: "
@@ -191,7 +190,7 @@ _LINES = {
     ),
 }
 """What is logged for each number above 0, before and after the first lines that it concerns."""
-_EXPECTED = ("words_translated", "words_copied")
+_EXPECTED = ("words_copied",)
 """Names of the numbers that are logged without a warning."""
 _MOST_TEXTS = 5
 """Number of unknown texts that a warning names."""
@@ -211,7 +210,7 @@ class StreamCounts:
         banned: Phrases that no translation should contain.
 
     Attributes:
-        tally: The counts; the counts of another part of the stream may be added.
+        tally: The counts.
         line_name: Names the line of a sentence, given the index of the sentence; by default lines
             are numbered from 1.
     """

@@ -1,8 +1,8 @@
-"""Replace unknown tokens by source words, copied or translated by a dictionary."""
+"""Replace unknown tokens by the source words that they attend to."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate, groupby, islice
+from collections.abc import Sequence
+from itertools import accumulate, groupby
 from typing import TYPE_CHECKING
 
 from seq2seq.data.tokenizers.interface import SPACE_LABEL, UNKNOWN_SURFACE, Tokenizer
@@ -19,20 +19,16 @@ if TYPE_CHECKING:
 class UnknownWords:
     """Replaces each unknown token by the source word with the most attention.
 
-    This follows Luong et al. (2015b), section 3. The source word is looked up in the dictionary as
-    it is, then in lower case, and copied if it is not found. Words end at whitespace and at
-    punctuation. Only texts change, and the words that tokens belong to; tokens, scores and
+    This follows Luong et al. (2015b), section 3, without a dictionary. Words end at whitespace and
+    at punctuation. Only texts change, and the words that tokens belong to; tokens, scores and
     attention do not.
     """
 
-    def __init__(
-        self, translator: "Translator", *, dictionary: Mapping[str, str], counts: Counter[str]
-    ) -> None:
+    def __init__(self, translator: "Translator", *, counts: Counter[str]) -> None:
         """Use the tokenizers of a translator.
 
         Args:
             translator: Its model needs attention.
-            dictionary: Source words with target words.
             counts: Gets the numbers of replaced and kept words.
 
         Raises:
@@ -44,7 +40,6 @@ class UnknownWords:
                 "unknown_words=keep"
             )
         self._source, self._target = translator.tokenizers
-        self._dictionary = dictionary
         self._counts = counts
 
     def replace(self, translation: Translation) -> Translation:
@@ -78,10 +73,9 @@ class UnknownWords:
             )
         parts = [UNKNOWN_SURFACE if mark is None else mark for mark in marks]
         text = first + "".join(part + other for part, other in zip(parts, others, strict=True))
-        # The tokenizer cannot assign tokens to words of the new text.
-        starts = _word_starts(found.text, parts)
+        # The tokenizer cannot assign tokens to words of the new text, which are as many.
         owners = self._target.words(found.text, found.ids, translation.spans)
-        return found._replace(text=text, words=[starts[owner] for owner in owners])
+        return found._replace(text=text, words=owners)
 
     def _attended_words(
         self, translation: Translation, found: TranslatedHypothesis
@@ -102,16 +96,9 @@ class UnknownWords:
             word = int(by_word[row].argmax())
             columns = [column for column, owner in enumerate(owners) if owner == word]
             best = max(columns, key=lambda column: float(by_token[row, column]))
-            words[row] = self._look_up(units[best])
+            words[row] = units[best]
+            self._counts["words_copied"] += 1
         return words
-
-    def _look_up(self, word: str) -> str:
-        for form in (word, word.lower()):
-            if form in self._dictionary:
-                self._counts["words_translated"] += 1
-                return self._dictionary[form]
-        self._counts["words_copied"] += 1
-        return word
 
 
 def unknown_texts(translation: Translation) -> list[str]:
@@ -127,45 +114,6 @@ def unknown_texts(translation: Translation) -> list[str]:
     texts = [next(run)[1] for is_unknown, run in runs if is_unknown]
     # A no-break space alone may be what is unknown.
     return [text for text in (each.strip() or each.strip(" ") for each in texts) if text]
-
-
-def read_dictionary(lines: Iterable[str], *, name: str) -> dict[str, str]:
-    r"""Read a dictionary from lines of a source word, a tab and a target word.
-
-    Args:
-        lines: Lines of a file.
-        name: Name of the file, for messages.
-
-    Raises:
-        ValueError: A line has another format, or a source word occurs twice.
-
-    Example:
-        >>> read_dictionary(["Hund\tdog", "Katze\tcat"], name="animals.tsv")
-        {'Hund': 'dog', 'Katze': 'cat'}
-    """
-    dictionary: dict[str, str] = {}
-    for number, line in enumerate(lines, start=1):
-        words = [word.strip() for word in line.split("\t")]
-        if len(words) != 2 or not all(words):
-            raise ValueError(
-                f"{name}:{number}: {line!r} is not an entry; write a source word, a tab and a "
-                "target word"
-            )
-        source, target = words
-        if source in dictionary:
-            raise ValueError(f"{name}:{number}: {source!r} occurs twice; keep one of its lines")
-        dictionary[source] = target
-    return dictionary
-
-
-def _word_starts(text: str, parts: Iterable[str]) -> list[int]:
-    """Return the index of each word after the marks of a text are replaced by parts."""
-    remaining = iter(parts)
-    starts = [0]
-    for word in split_words(text):
-        in_word = islice(remaining, word.count(UNKNOWN_SURFACE))
-        starts.append(starts[-1] + 1 + sum(len(split_words(part)) - 1 for part in in_word))
-    return starts
 
 
 def _units(

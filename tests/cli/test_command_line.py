@@ -91,7 +91,7 @@ def test_values_get_the_types_of_their_keys():
     assert (config.batch_size, config.progress) == (3, True)
     assert repr(config.decoding.length_penalty) == "1.0"
     assert (config.text, config.threads) == ("null", None)
-    assert load("dictionary=null").dictionary is None
+    assert load("prefixes=null").prefixes is None
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_values_get_the_types_of_their_keys():
         ("decoding=beem", "unknown decoding 'beem'; one of: beam, greedy, mbr, sampling"),
         ("batch_size=many", "batch_size='many' must be an integer"),
         ("batch_size=0", "batch_size=0 must be at least 1"),
-        ("resume=yes", "resume='yes' must be true or false"),
+        ("progress=yes", "progress='yes' must be true or false"),
         ("output_format=xml", "output_format='xml' must be one of: text, nbest, json"),
         ("input=[]", r"input=[] must be a file, or several: [a,b]"),
         ("input=", r"input=[''] must be a file, or several: [a,b]"),

@@ -258,18 +258,14 @@ def test_a_file_without_phrases_is_refused(translated, write):
         translated("ja\n", banned_phrases=write("banned", ""))
 
 
-def test_unknown_tokens_are_kept_copied_or_translated(translated, write):
-    prefixes, dictionary = write("prefixes", "xyz\n"), write("dictionary", "ja\tyes\n")
+def test_unknown_tokens_are_kept_or_copied(translated, write):
+    prefixes = write("prefixes", "xyz\n")
 
     [kept] = translated("ja\n", prefixes=prefixes)
     [copied] = translated("ja\n", prefixes=prefixes, unknown_words=UnknownTokens.copy)
-    [translated] = translated(
-        "ja\n", prefixes=prefixes, unknown_words=UnknownTokens.copy, dictionary=dictionary
-    )
 
     assert kept.startswith(UNKNOWN_SURFACE * 3)
     assert copied == kept.replace(UNKNOWN_SURFACE, "ja")
-    assert translated == kept.replace(UNKNOWN_SURFACE, "yes")
 
 
 def test_copying_unknown_words_is_refused_for_sub_words(checkpoint_path):
@@ -278,13 +274,6 @@ def test_copying_unknown_words_is_refused_for_sub_words(checkpoint_path):
 
     with pytest.raises(ValueError, match="unknown_words=copy has no effect: a model of sub-words"):
         translate(config)
-
-
-def test_a_bad_dictionary_is_refused_by_file_and_line(translated, write):
-    dictionary = write("dictionary", "ja\tyes\nnein no\n")
-
-    with pytest.raises(ValueError, match=r"dictionary=.*/dictionary:2: 'nein no' is not an entry"):
-        translated("ja\n", unknown_words=UnknownTokens.copy, dictionary=dictionary)
 
 
 def test_a_prefix_that_is_too_long_is_refused_by_file_and_line(checkpoint, write):

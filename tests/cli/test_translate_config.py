@@ -8,7 +8,6 @@ from seq2seq.search.config import SamplingConfig
 from seq2seq.text.habits import Split
 
 SCORED = {"input": "i", "reference": "r"}
-RESUMED = {"input": "i", "output": "o", "resume": True}
 
 
 @pytest.mark.parametrize(
@@ -57,7 +56,6 @@ RESUMED = {"input": "i", "output": "o", "resume": True}
             "attention_html=c would overwrite the file of gold=c",
         ),
         ({"gold_base": 1}, "gold_base=1 says how gold= counts words; give gold=FILE too"),
-        ({"dictionary": "d"}, "dictionary=d needs unknown_words=copy"),
         ({"reference": "r", "prefixes": "p"}, "prefixes=p constrains a search, but"),
         ({"reference": "r", "banned_phrases": "f"}, "banned_phrases=f constrains a search, but"),
         (
@@ -67,11 +65,6 @@ RESUMED = {"input": "i", "output": "o", "resume": True}
         ({"input": ["a", "b"], "prefixes": "p"}, "prefixes=p names 1 files; give 2"),
         ({"prefixes": "p", "output": "p"}, "output=p would overwrite the file of prefixes=p"),
         ({"banned_phrases": "p", "output": "p"}, "output=p would overwrite the file of banned"),
-        ({"processes": 2}, "processes=2 needs an input of many lines; give input=FILE"),
-        ({"resume": True, "output": "o"}, "resume=true needs one input file; give input=FILE"),
-        ({"resume": True, "input": "i"}, "resume=true keeps parts .*; give output=FILE"),
-        ({**RESUMED, "attention_html": "a"}, "attention_html=a needs a single process"),
-        ({**SCORED, "gold": "g", "processes": 2}, "gold=g needs a single process"),
         ({"shard": "1/2"}, "shard=1/2 needs one input file; give input=FILE"),
         *(
             ({"input": "i", "shard": shard}, f"shard={shard} must be PART/NUMBER")

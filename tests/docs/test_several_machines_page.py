@@ -1,4 +1,4 @@
-"""Run the array of docs/how-to/several-machines.md as two tasks on this machine."""
+"""Run the shards of docs/how-to/several-machines.md and translating.md, two of them."""
 
 import os
 import subprocess
@@ -13,6 +13,7 @@ from seq2seq import BeamConfig, Translator
 
 PAGE = Page("docs/how-to/several-machines.md")
 SLURM, JOIN = PAGE.blocks("bash")
+[SHARDS] = Page("docs/how-to/translating.md").blocks("bash")
 RUN = "checkpoints/grammar-additive"
 LINES = SENTENCES * 3
 
@@ -50,6 +51,18 @@ def test_slurm_array_translates_parts_that_join_to_the_whole(
 
     expected = Translator.load(RUN, device="cpu")(LINES, BeamConfig(beam_size=5))
     assert Path("my/large.en").read_text() == "".join(f"{each.text}\n" for each in expected)
+
+
+@pytest.mark.slow
+def test_processes_translate_the_missing_shards(workplace: Path) -> None:
+    Path("my/input.de").write_text("".join(f"{line}\n" for line in LINES))
+    Path("my/part.2.en").write_text("made before\n")
+
+    run("bash", "-c", SHARDS.replace("16", "2"))
+
+    expected = Translator.load(RUN, device="cpu")(LINES, BeamConfig(beam_size=5))
+    first = [each.text for each in expected[: len(LINES) // 2]]
+    assert Path("my/large.en").read_text().splitlines() == [*first, "made before"]
 
 
 @pytest.mark.parametrize("script", PAGE.blocks("python"))

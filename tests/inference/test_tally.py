@@ -10,7 +10,7 @@ def test_counts_of_parts_add_up_and_name_the_first_lines():
         part.count("lost", line, number=2)
     part.unknown["x"] = 4
 
-    tally.add(Tally.from_json(part.to_json().encode()))
+    tally.add(part)
 
     assert tally.numbers == {"lost": 11}
     assert tally.unknown == {"x": 4}

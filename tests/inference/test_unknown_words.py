@@ -14,7 +14,7 @@ from seq2seq.data.tokenizers.words import CharacterTokenizer, WordTokenizer
 from seq2seq.inference.results import EncodedLine, make_translation
 from seq2seq.inference.sentence_splitting import join_translations
 from seq2seq.inference.translation import StreamCounts, attention_links
-from seq2seq.inference.unknown_words import UnknownWords, read_dictionary
+from seq2seq.inference.unknown_words import UnknownWords
 from seq2seq.search.config import Hypothesis
 from seq2seq.special_tokens import UNK
 
@@ -27,10 +27,10 @@ TARGET = WordTokenizer(
 WORDS = TokenizerPair(SOURCE, TARGET)
 
 
-def unknown_words(tokenizers=WORDS, counts=None, **dictionary):
+def unknown_words(tokenizers=WORDS, counts=None):
     translator = SimpleNamespace(num_heads=1, tokenizers=tokenizers)
     counts = Counter() if counts is None else counts
-    return UnknownWords(translator, dictionary=dictionary, counts=counts)
+    return UnknownWords(translator, counts=counts)
 
 
 def translate(source, target_ids, attended, *, tokenizers=WORDS):
@@ -64,51 +64,42 @@ def test_a_known_source_word_is_copied_too():
     assert unknown_words().replace(translation).text == "The Berg."
 
 
-def test_the_dictionary_is_searched_for_the_word_then_for_its_lower_case():
-    ids = target_ids("<unk>", "<unk>")
-    translation = translate("Berg Hoch", ids, [0, 1])
-
-    replaced = unknown_words(Berg="hill", berg="mountain", hoch="up on").replace(translation)
-
-    assert replaced.text == "hill up on"
-
-
 def test_tokens_scores_and_weights_do_not_change():
     translation = translate("Berg", target_ids("<unk>"), [0])
 
-    replaced = unknown_words(Berg="hill").replace(translation)
+    replaced = unknown_words().replace(translation)
 
     assert replaced.best._replace(text="", words=None) == translation.best._replace(text="")
     assert replaced[:3] == translation[:3]
 
 
 @pytest.mark.parametrize(
-    ("entry", "text", "links"),
+    ("source", "text"),
     [
-        ("cab", "cab ab.", {(0, 0), (1, 1)}),  # looked for in it, ab would stand in cab
-        ("a New", "a New ab.", {(0, 0), (1, 2)}),
+        ("q ab.", "q ab."),
+        ("cab ab.", "cab ab."),  # looked for in it, ab would stand in cab
     ],
 )
-def test_links_count_the_words_of_the_new_text(entry, text, links):
-    tokenizers = TokenizerPair(CharacterTokenizer("qab. "), CharacterTokenizer("abc. "))
+def test_links_count_the_words_of_the_new_text(source, text):
+    tokenizers = TokenizerPair(CharacterTokenizer("qcab. "), CharacterTokenizer("abc. "))
     ids = [UNK, *tokenizers.target.encode([" ab."])[0]]
-    translation = translate("q ab.", ids, range(5), tokenizers=tokenizers)
+    attended = [0, *range(source.index(" "), len(source))]
+    translation = translate(source, ids, attended, tokenizers=tokenizers)
 
-    replaced = unknown_words(tokenizers, q=entry).replace(translation)
+    replaced = unknown_words(tokenizers).replace(translation)
 
     assert replaced.text == text
-    assert next(attention_links(replaced, replaced.best, tokenizers=tokenizers)) == links
+    links = attention_links(replaced, replaced.best, tokenizers=tokenizers)
+    assert next(links) == {(0, 0), (1, 1)}
 
 
 def test_every_hypothesis_is_replaced():
     one, two = (translate("Berg Tal", target_ids("The", "<unk>"), [0, column]) for column in (0, 1))
     translation = one._replace(hypotheses=[one.best, two.best, one.best])
 
-    replaced = unknown_words(Berg="hill", Tal="vale").replace(translation)
-    equal = unknown_words(Berg="hill", Tal="hill").replace(translation)
+    replaced = unknown_words().replace(translation)
 
-    assert [found.text for found in replaced.hypotheses] == ["The hill", "The vale"]
-    assert [found.text for found in equal.hypotheses] == ["The hill"]
+    assert [found.text for found in replaced.hypotheses] == ["The Berg", "The Tal"]
 
 
 def test_the_word_with_most_attention_is_copied_even_if_another_token_has_more():
@@ -160,7 +151,7 @@ def test_an_unknown_token_without_attention_is_kept_and_counted(caplog):
 
 def test_replacements_are_counted(caplog):
     counts = StreamCounts((), None)
-    rules = unknown_words(counts=counts.tally.numbers, Berg="hill")
+    rules = unknown_words(counts=counts.tally.numbers)
 
     with caplog.at_level(logging.INFO):
         for _ in range(2):
@@ -169,8 +160,7 @@ def test_replacements_are_counted(caplog):
         counts.report()
 
     assert caplog.messages == [
-        "unknown words replaced by dictionary entries: 2",
-        "unknown words replaced by copies of source words: 4",
+        "unknown words replaced by copies of source words: 6",
     ]
     assert {record.levelname for record in caplog.records} == {"INFO"}
 
@@ -216,32 +206,13 @@ def test_any_source_and_attention_give_words_of_the_source(source, ids, tokenize
 
 def test_a_model_without_attention_is_refused():
     with pytest.raises(ValueError, match="unknown_words=copy needs a model with attention"):
-        UnknownWords(make_translator("none"), dictionary={}, counts=Counter())
-
-
-def test_a_dictionary_is_read_line_by_line():
-    lines = ["Hund\tdog", " Berg \t high hill"]
-
-    assert read_dictionary(lines, name="d") == {"Hund": "dog", "Berg": "high hill"}
-
-
-@pytest.mark.parametrize("line", ["", "Hund", "Hund dog", "Hund\t", "\tdog", "Hund\tdog\tcat"])
-def test_a_malformed_line_is_refused_by_its_number(line):
-    with pytest.raises(
-        ValueError, match=r"dictionary=d\.tsv:2: .* is not an entry; write a source"
-    ):
-        read_dictionary(["Katze\tcat", line], name="dictionary=d.tsv")
-
-
-def test_a_duplicate_word_is_refused():
-    with pytest.raises(ValueError, match="d:3: 'Hund' occurs twice"):
-        read_dictionary(["Hund\tdog", "Katze\tcat", "Hund\thound"], name="d")
+        UnknownWords(make_translator("none"), counts=Counter())
 
 
 def test_the_sentences_of_a_line_are_replaced_one_by_one():
     parts = [translate("Hund", [UNK], [0]), translate("Katze .", [UNK, 7], [0, 1])]
 
-    replaced = unknown_words(Hund="dog").replace(join_translations("Hund Katze .", parts))
+    replaced = unknown_words().replace(join_translations("Hund Katze .", parts))
 
-    assert replaced.text == "dog Katze."
-    assert [part.text for part in replaced.parts] == ["dog", "Katze."]
+    assert replaced.text == "Hund Katze."
+    assert [part.text for part in replaced.parts] == ["Hund", "Katze."]
