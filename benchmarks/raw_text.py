@@ -174,7 +174,8 @@ def measure_losses(options: argparse.Namespace) -> None:
         elif name == "text without words":
             result = f"{sum(map(str.__eq__, lines, texts[name]))} of {len(lines)}"
         else:
-            result = f"{score_texts(texts[name], references)['bleu']:.2f}"
+            likewise = map(str.upper, references) if name == "capitals" else references
+            result = f"{score_texts(texts[name], [*likewise])['bleu']:.2f}"
         print(f"| {name} | {len(lines)} | {result} |")
 
     everything = [line for lines in cases.values() for line in lines]
@@ -199,6 +200,8 @@ def other_translators(
         exported = OnnxTranslator.load(options.folder, threads=1)
         found.append(("exported model", [each.text for each in exported(lines)]))
     command = [sys.executable, "-m", "seq2seq.cli.serve", f"checkpoint={options.checkpoint}"]
+    command += ["device=cpu", "port=0", "access_log=false", "timeout=600"]
+    command += ["max_characters=1000000", "max_body=1000000"]
     answers, waiting = [], iter(lines)
     with subprocess.Popen(command, cwd=root, stderr=subprocess.PIPE, text=True) as service:
         assert service.stderr

@@ -66,6 +66,8 @@ class Runtime(Config, section=RUNTIME):
     """Share of the training sources with several sentences."""
     without_words: Annotated[float, Range(0, 1)] = 0.0
     """Share of the training sources without words that have another text as target."""
+    capitals: Annotated[float, Range(0, 1)] = 0.0
+    """Share of the training sources in capitals."""
     packages: Annotated[dict[str, str], Texts()]
     """Versions of the packages that wrote the graphs."""
     files: Annotated[dict[str, str], Texts()]

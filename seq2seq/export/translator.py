@@ -43,7 +43,9 @@ class OnnxTranslator:
 
     def __init__(self, folder: Path, runtime: Runtime, *, threads: int) -> None:
         self.num_heads = runtime.num_heads
-        self._habits = TextHabits(runtime.several_sentences, runtime.without_words)
+        self._habits = TextHabits(
+            runtime.several_sentences, runtime.without_words, runtime.capitals
+        )
         self.decoding: DecodingConfig = runtime.decoding
         rules = TextRules(runtime.normalizes, runtime.patterns)
         self.source_tokenizer = SubwordTokenizer(folder / SOURCE, rules)
@@ -125,7 +127,7 @@ class OnnxTranslator:
         splitter = self.splitter(split)
         split_lines = SplitLines(((line, "") for line in check_sentences(sentences)), splitter)
         texts = [sentence.text for sentence in split_lines]
-        lines = encode_lines(texts, self.source_tokenizer, splitter.stays)
+        lines = encode_lines(texts, self.source_tokenizer, splitter.stays, recases=splitter.recases)
         batches = cut_batches([len(line.ids) for line in lines], batch_size)
         found = (translate_batch([lines[row] for row in rows]) for rows in batches)
         return list(split_lines.join(in_order(batches, found)))

@@ -50,7 +50,7 @@ def write_page(
 
 def _description(model: Runtime, examples: Sequence[str]) -> dict[str, object]:
     """Return what the page's script reads of a model."""
-    habits = TextHabits(model.several_sentences, model.without_words)
+    habits = TextHabits(model.several_sentences, model.without_words, model.capitals)
     return {
         "source": model.source,
         "target": model.target,
@@ -64,6 +64,7 @@ def _description(model: Runtime, examples: Sequence[str]) -> dict[str, object]:
         "rules": {"normalizes": model.normalizes, "pattern": javascript_pattern(model.patterns)},
         "hasSentences": habits.has_sentences,
         "keepsOtherText": habits.keeps_other_text,
+        "recases": not habits.reads_capitals,
     }
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from seq2seq.search.config import Hypothesis
 from seq2seq.special_tokens import EOS, UNK
-from seq2seq.text.rules import TextRules, lost_spans, restore
+from seq2seq.text.rules import TextRules, in_capitals, lost_spans, recase, restore
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -145,12 +145,16 @@ class EncodedLine(NamedTuple):
     ids: list[int]
     spans: tuple[str, ...] = ()
     """Protected spans of the source, which symbols in the ids stand for."""
+    in_capitals: bool = False
+    """Whether the ids are those of usual letters, although the text is in capitals."""
 
 
 def encode_lines(
     lines: Sequence[str],
     tokenizer: TextTokenizer,
     stays: Callable[[str], bool] = lambda line: not line.strip(),
+    *,
+    recases: bool = False,
 ) -> list[EncodedLine]:
     """Encode source lines; all spans that the tokenizer's rules protect become symbols.
 
@@ -158,12 +162,23 @@ def encode_lines(
         lines: The lines.
         tokenizer: Their tokenizer.
         stays: Returns whether a line is not translated, so that it needs no ids.
+        recases: Whether lines in capitals are encoded in usual letters.
     """
+
+    def cost(word: str) -> tuple[int, int]:
+        [ids] = tokenizer.encode([word])
+        return ids.count(UNK), len(ids)
+
     prepared = [tokenizer.rules.prepare(line) for line in lines]
-    id_rows = tokenizer.encode([text for text, _ in prepared])
+    capitals = [recases and in_capitals(text) for text, _ in prepared]
+    texts = [
+        recase(text, cost) if is_recased else text
+        for (text, _), is_recased in zip(prepared, capitals, strict=True)
+    ]
+    rows = zip(lines, tokenizer.encode(texts), prepared, capitals, strict=True)
     return [
-        EncodedLine(line, []) if stays(line) else EncodedLine(line, ids, spans)
-        for line, ids, (_, spans) in zip(lines, id_rows, prepared, strict=True)
+        EncodedLine(line, []) if stays(line) else EncodedLine(line, ids, spans, is_recased)
+        for line, ids, (_, spans), is_recased in rows
     ]
 
 
@@ -233,8 +248,10 @@ def make_translation(
     source_tokenizer, target_tokenizer = tokenizers
     if texts is None:
         # A model may write line feeds, but a translation is one line.
-        decoded = (target_tokenizer.decode(found.ids) for found in hypotheses)
-        texts = [restore(text.replace("\n", " "), source.spans) for text in decoded]
+        decoded = [target_tokenizer.decode(found.ids).replace("\n", " ") for found in hypotheses]
+        if source.in_capitals:
+            decoded = list(map(str.upper, decoded))
+        texts = [restore(text, source.spans) for text in decoded]
 
     def labels(ids: Sequence[int], tokenizer: TextTokenizer) -> list[str]:
         return [restore(label, source.spans) for label in tokenizer.tokens(ids)]

@@ -41,6 +41,8 @@ class SentenceSplitter:
         self._is_active = split is not Split.never
         self._splits = split is Split.always or (self._is_active and habits.has_sentences)
         self._keeps_other_text = self._is_active and habits.keeps_other_text
+        self.recases = self._is_active and not habits.reads_capitals
+        """Whether text in capitals is translated in usual letters."""
         self._num_tokens = num_tokens
         self._leading_symbols = leading_symbols
 

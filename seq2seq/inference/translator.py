@@ -231,7 +231,9 @@ class Translator:
 
         def encode(window: list[Sentence]) -> list[EncodedPair]:
             texts = [sentence.text for sentence in window]
-            sources = encode_lines(texts, self.tokenizers.source, splitter.stays)
+            sources = encode_lines(
+                texts, self.tokenizers.source, splitter.stays, recases=splitter.recases
+            )
             targets = encode_prefixes(
                 [sentence.prefix for sentence in window],
                 sources,

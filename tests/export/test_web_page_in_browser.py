@@ -111,10 +111,11 @@ def assert_same(found, expected):
 @pytest.mark.parametrize("decoding", CASES, ids=repr)
 def test_translations_are_those_of_the_exported_model(shown, exported, decoding):
     translator = OnnxTranslator.load(exported, threads=1)
+    sentences = [*SENTENCES, SENTENCES[0].upper()]
 
-    found = translate(shown, SENTENCES, decoding)
+    found = translate(shown, sentences, decoding)
 
-    assert_same(found, translator(SENTENCES, decoding, batch_size=1))
+    assert_same(found, translator(sentences, decoding, batch_size=1))
 
 
 @pytest.mark.slow

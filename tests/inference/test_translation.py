@@ -9,6 +9,7 @@ from seq2seq.inference import translation as translation_module
 from seq2seq.inference.results import EncodedLine, encode_lines, make_translation
 from seq2seq.inference.translation import score_targets
 from seq2seq.search.config import Hypothesis
+from seq2seq.text.rules import SYMBOLS
 
 TOKENIZERS = TokenizerPair(CharacterTokenizer("jan "), CharacterTokenizer("yes\n"))
 SOURCE = EncodedLine("ja", [4, 5])
@@ -62,6 +63,19 @@ def test_hypotheses_have_distinct_texts(n_best, kept):
 @pytest.mark.parametrize("line", ["", " ", "\t\u3000"])
 def test_a_line_without_text_has_no_tokens(line):
     assert encode_lines(["ja", line], TOKENIZERS.source) == [SOURCE, EncodedLine(line, [])]
+
+
+def test_a_line_in_capitals_is_read_in_usual_letters_and_answered_in_capitals():
+    usual, capitals = encode_lines(["Ja, na ja ja", "JA, NA JA JA"], TOKENIZERS.source)
+    [recased] = encode_lines(["JA, NA JA JA"], TOKENIZERS.source, recases=True)
+
+    assert recased == usual._replace(text="JA, NA JA JA", in_capitals=True)
+    assert capitals.ids != recased.ids
+    spans = (SYMBOLS[0],)
+    source = recased._replace(spans=("%s",))
+    tokenizers = TokenizerPair(TOKENIZERS.source, CharacterTokenizer(["y", *spans]))
+    translation = make_translation(source, [found([4, 5])], tokenizers=tokenizers)
+    assert (translation.source, translation.text) == ("JA, NA JA JA", "Y%s")
 
 
 def score_batch(model, batch):

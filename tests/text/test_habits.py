@@ -16,4 +16,4 @@ def test_text_without_words_stays_unless_some_of_it_is_translated(share, keeps):
 def test_text_without_words_that_is_copied_does_not_count():
     pairs = [("---", "---"), ("12:30", "half past twelve"), ("Ja. Nein.", "Yes."), ("Ja.", "Yes.")]
 
-    assert count_habits(pairs) == {"several_sentences": 1, "without_words": 1}
+    assert count_habits(pairs) == {"several_sentences": 1, "without_words": 1, "capitals": 0}

@@ -16,8 +16,10 @@ from seq2seq.text.rules import (
     PATTERNS,
     SYMBOLS,
     TextRules,
+    in_capitals,
     lost_spans,
     normalize,
+    recase,
     restore,
 )
 
@@ -133,3 +135,47 @@ def test_the_symbols_are_no_characters_of_a_text():
 )
 def test_spans_that_a_translation_lacks_are_named(source, translation, lost):
     assert lost_spans(source, translation) == lost
+
+
+CAPITALS = [
+    ("DER HUND SIEHT MICH NICHT.", "Der Hund sieht mich nicht."),
+    ("\u201eWIR SIND DA!\u201c, SAGTE I.", "\u201eWir sind da!\u201c, sagte I."),
+    (f"ARTIKEL KR-7/C UND {SYMBOLS[0]}.", f"Artikel KR-7/C und {SYMBOLS[0]}."),
+    ("STRASSE", "Strasse"),
+    ("\u00c4PFEL-HAUS", "\u00c4pfel-haus"),
+    (
+        "\u041f\u0420\u0418\u0412\u0415\u0422, \u0422\u041e\u041c",
+        "\u041f\u0440\u0438\u0432\u0435\u0442, \u0442\u043e\u043c",
+    ),
+    *(
+        (text, None)
+        for text in ("NATO", "DER Hund", "\u4e2d\u56fd\u4eba\u6c11\u5171\u548c", "A1 B2", "")
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), CAPITALS)
+def test_text_in_capitals_is_read_in_the_letters_of_the_vocabulary(text, expected):
+    assert in_capitals(text) is (expected is not None)
+    if expected is not None:
+        assert recase(text, cost_of_hund) == expected
+
+
+def cost_of_hund(word):
+    """Only one word has a capital letter in the vocabulary."""
+    return (0, 1 if word == "Hund" else 2 + word[0].isupper())
+
+
+@needs_node
+def test_the_page_reads_capitals_in_the_same_letters():
+    strange = [line.upper() for line in strange_lines()]
+    lines = [line for line in [*(text for text, _ in CAPITALS), *strange] if "\u0308" not in line]
+    function = """(lines) => lines.map((line) => [inCapitals(line), recase(line, (word) =>
+      word === "Hund" ? 1 : 2 + (word[0] === word[0].toUpperCase()))])"""
+
+    found = run_scripts("sentences.js", "rules.js", function=function, data=lines)
+
+    expected = [[in_capitals(line), recase(line, cost_of_hund)] for line in lines]
+    assert [each[0] for each in found] == [each[0] for each in expected]
+    for (is_in, text), own in zip(found, expected, strict=True):
+        assert not is_in or text == own[1]

@@ -28,6 +28,30 @@ class TextRules {
   }
 }
 
+const LETTERS = /[\p{L}\p{Nl}\p{No}]+/gu, CODED = /[\p{Nd}@/\\_<>{}%&]/u, FEWEST_CAPITALS = 5;
+
+// Return whether all words of a text are in capitals, and it is more than an abbreviation.
+function inCapitals(text) {
+  const tokens = text.split(" ").filter((token) => !CODED.test(token));
+  const words = tokens.flatMap((token) => token.match(LETTERS) ?? []);
+  return words.reduce((total, word) => total + [...word].length, 0) >= FEWEST_CAPITALS
+    && words.every((word) => word === word.toUpperCase() && word !== word.toLowerCase());
+}
+
+// Return a text in capitals in usual letters; each word gets the form that costs less.
+function recase(text, cost) {
+  let isFirst = true;
+  const recased = (word) => {
+    const lower = word.toLowerCase(), [first, ...rest] = word;
+    const capitalized = first + rest.join("").toLowerCase();
+    const hasCapital = isFirst || word === "I" || cost(capitalized) < cost(lower);
+    isFirst = false;
+    return hasCapital ? capitalized : lower;
+  };
+  return text.split(" ").map((token) =>
+    (CODED.test(token) ? token : token.replace(LETTERS, recased))).join(" ");
+}
+
 function singleSpaces(text) {
   return text.split(new RegExp(`${WHITE}+`)).filter(Boolean).join(" ");
 }

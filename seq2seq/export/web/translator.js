@@ -94,13 +94,17 @@ class Translator {
     const stays = this.model.keepsOtherText && !this.sentences.hasWords(line);
     if (stays && !BLANK.test(line)) return this.keep(line);
     const { text, spans } = this.rules.prepare(line);
-    const ids = BLANK.test(line) ? [] : this.source.encode(text);
+    const isRecased = this.model.recases && inCapitals(text);
+    const read = isRecased ? recase(text, (word) => this.cost(word)) : text;
+    const ids = BLANK.test(line) ? [] : this.source.encode(read);
     // Several segmentations may have one text, so the search returns more than are shown.
     const most = config.n_best === 1 ? 1 : config.beam_size;
     const found = ids.length
       ? await search(this.graphs, ids, { ...config, n_best: most }, spans.length) : [];
-    const texts = found.map((each) =>
-      restore(this.target.decode(each.ids).replaceAll("\n", " "), spans));
+    const texts = found.map((each) => {
+      const decoded = this.target.decode(each.ids).replaceAll("\n", " ");
+      return restore(isRecased ? decoded.toUpperCase() : decoded, spans);
+    });
     const labels = (tokenizer, tokens) =>
       tokenizer.tokens(tokens).map((label) => restore(label, spans));
     const hypotheses = found.map((hypothesis, rank) => ({
@@ -115,6 +119,12 @@ class Translator {
       hypotheses: hypotheses.filter(({ text }, rank) => texts.indexOf(text) === rank)
         .slice(0, config.n_best),
     };
+  }
+
+  // Return the numbers of unknown and of all tokens of a word, as one number.
+  cost(word) {
+    const ids = this.source.encode(word);
+    return 1000 * ids.filter((id) => id === UNK).length + ids.length;
   }
 
   // Return a text as its own translation.
