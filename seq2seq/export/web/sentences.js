@@ -23,7 +23,7 @@ class SentenceRules {
     this.stopped = make(`${stop}$`);
     this.wideStopped = make(`${any("stops_without_space")}$`);
     this.token = make(`(?<!${NO_WHITE})${any("opening")}*(?<word>${NO_WHITE}*)\\.$`);
-    this.initials = make(`(?:(?<![\\p{L}\\p{N}_.'\\u2019])${LETTER}\\.${WHITE}?)+$`);
+    this.initials = make(`(?:(?<![\\p{L}\\p{N}_.'\\u2019/])${LETTER}\\.${WHITE}?)+$`);
     this.dotted = make(`^${LETTER}(?:\\.${LETTER})*$`);
     this.number = /^(?:[0-9]{1,2}|[IVX]+)$/;
     this.firstWord = make(`(?<start>${WORD}+)(?:['\\u2019]${WORD}+)?`);
