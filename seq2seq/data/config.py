@@ -402,7 +402,7 @@ class SentencePieceConfig(TokenizerConfig):
 
 @dataclass(kw_only=True, slots=True, repr=False)
 class WordsConfig(TokenizerConfig):
-    """Words as torchtext's `get_tokenizer` splits them."""
+    """Words as torchtext's `get_tokenizer` splits them, with marks where the text has no space."""
 
     source_tokenizer: str
     """Source tokenizer: "basic_english", "moses", "spacy" or "toktok"."""

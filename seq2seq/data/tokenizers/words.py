@@ -1,14 +1,15 @@
 """Words or characters as tokens, from a list of the frequent ones.
 
-Words are split by torchtext and joined by Moses. Both packages take a good part of a second to
-load, so the functions that need them import them.
+Words are split by torchtext and keep marks where the text has no space, so that the text can be
+restored. The packages for words take a good part of a second to load, so the functions that need
+them import them.
 """
 
 import importlib.util
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import cast
 
@@ -29,7 +30,7 @@ from seq2seq.data.tokenizers.interface import (
 )
 from seq2seq.files.text import open_lines
 from seq2seq.special_tokens import SPECIAL_TOKENS, UNK
-from seq2seq.text.rules import IDENTITY
+from seq2seq.text.rules import IDENTITY, SYMBOLS
 
 logger = logging.getLogger(__name__)
 
@@ -39,13 +40,22 @@ Join = Callable[[list[str]], str]
 """Function that joins words into a sentence."""
 
 _CHARACTERS, _WORDS = "characters", "words"
+_JOIN = "\t"
+"""Mark of a word without a space on this side; no word contains white space."""
+_JOINS = "joins"
+"""Key in the state of a tokenizer: whether its words have marks."""
+_JOIN_LABEL = "\uffed"
+"""Label of a join between two symbols, which cannot have marks."""
 _ENDINGS = "s|t|re|ve|ll|d|m"
 _SPACING = (
     (re.compile(rf"(?<=\w) ' (?=(?:{_ENDINGS})\b)"), "'"),
     (re.compile(rf" (?=(?:[.,;:!?%)\]}}]|n't|'(?:{_ENDINGS}))(?: |$))"), ""),
     (re.compile(r"(?<=[(\[{]) "), ""),
 )
-"""Patterns in text whose words are joined by spaces, and their replacements."""
+"""Patterns in text whose words are joined by spaces, and their replacements.
+
+Tokenizers whose words have no marks use them.
+"""
 
 
 class _ListTokenizer:
@@ -53,13 +63,27 @@ class _ListTokenizer:
 
     rules = IDENTITY
 
-    def __init__(self, units: Sequence[str], *, split: Split, join: Join) -> None:
+    def __init__(
+        self,
+        units: Sequence[str],
+        *,
+        split: Split,
+        join: Join,
+        plain: Callable[[str], str] = str,
+    ) -> None:
+        """Create a tokenizer; `plain` returns a unit without marks."""
         self._units = list(units)
         self._split = split
         self._join = join
         # Text of each id; PAD, BOS and EOS have no text.
         self._surfaces = ["", UNKNOWN_SURFACE, "", "", *self._units]
-        self._ids = {unit: i for i, unit in enumerate(self._units, start=len(SPECIAL_TOKENS))}
+        self._plain = plain
+        self._labels = [*SPECIAL_TOKENS, *(plain(unit) or _JOIN_LABEL for unit in units)]
+        # A unit that the list lacks becomes the first one, the most frequent, with other marks.
+        self._ids: dict[str, int] = {}
+        for i, unit in enumerate(units, start=len(SPECIAL_TOKENS)):
+            self._ids.setdefault(plain(unit), i)
+        self._ids |= {unit: i for i, unit in enumerate(units, start=len(SPECIAL_TOKENS))}
 
     @property
     def folds_case(self) -> bool:
@@ -69,22 +93,24 @@ class _ListTokenizer:
         return len(self._surfaces)
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        find = self._ids.get
-        return [[find(unit, UNK) for unit in self._split(line)] for line in lines]
+        return [list(map(self._find, self._split(line))) for line in lines]
 
     def decode(self, ids: Sequence[int]) -> str:
         return self._join([surface for surface in (self._surfaces[i] for i in ids) if surface])
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        labels = [*SPECIAL_TOKENS, *self._units]
-        return [labels[i].replace(" ", SPACE_LABEL) for i in ids]
+        return [self._labels[i].replace(" ", SPACE_LABEL) for i in ids]
 
     def words(self, text: str, ids: Sequence[int], spans: Sequence[str] = ()) -> list[int]:
         surfaces = self._split(text)
-        if [self._ids.get(surface, UNK) for surface in surfaces] != list(ids):
+        if list(map(self._find, surfaces)) != list(ids):
             surfaces = [self._surfaces[i] for i in ids]
         # Some tokenizers change the case. casefold() works letter by letter, unlike lower().
         return word_indices(text.casefold(), [surface.casefold() for surface in surfaces])
+
+    def _find(self, unit: str) -> int:
+        found = self._ids.get(unit)
+        return self._ids.get(self._plain(unit), UNK) if found is None else found
 
 
 class CharacterTokenizer(_ListTokenizer):
@@ -108,9 +134,13 @@ class CharacterTokenizer(_ListTokenizer):
 class WordTokenizer(_ListTokenizer):
     """Tokenizer of words; words outside its vocabulary are unknown.
 
+    A word that has no space before or after it in the text is marked there by a tab, if the next
+    word is not marked instead; so ".", "\\t." and "\\t.\\t" are three tokens, of which text may
+    need each. The marks restore the spaces of known words, whatever the language.
+
     Example:
         >>> tokenizer = WordTokenizer(
-        ...     ["a", "dog", "."], tokenizer="moses", language="en", lowercase=False
+        ...     ["a", "dog", "\\t."], tokenizer="moses", language="en", lowercase=False, joins=True
         ... )
         >>> tokenizer.encode(["a big dog."])
         [[4, 1, 5, 6]]
@@ -119,15 +149,23 @@ class WordTokenizer(_ListTokenizer):
     """
 
     def __init__(
-        self, words: Sequence[str], *, tokenizer: str, language: str, lowercase: bool
+        self,
+        words: Sequence[str],
+        *,
+        tokenizer: str,
+        language: str,
+        lowercase: bool,
+        joins: bool = False,
     ) -> None:
         """Create a tokenizer with a known vocabulary.
 
         Args:
-            words: Vocabulary without special tokens.
+            words: Vocabulary without special tokens, the most frequent first.
             tokenizer: Name of the rules that split a line, as `splitter` takes it.
             language: Language code.
             lowercase: Convert lines to lower case first.
+            joins: Words have marks. Without them, as in older checkpoints, rules that depend on
+                the language guess the spaces.
 
         Raises:
             ValueError: The rules do not exist or do not support the language.
@@ -135,9 +173,13 @@ class WordTokenizer(_ListTokenizer):
         self._tokenizer = tokenizer
         self._language = language
         self._lowercase = lowercase
+        self._joins = joins
         split = splitter(tokenizer, language=language, lowercase=lowercase)
-        join = moses_joiner(language) if tokenizer == "moses" else _join
-        super().__init__(words, split=split, join=join)
+        if joins:
+            super().__init__(words, split=marking(split), join=_join_marked, plain=_without_marks)
+        else:
+            join = moses_joiner(language) if tokenizer == "moses" else _join
+            super().__init__(words, split=split, join=join)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _restore_words, (self.state(),)  # the functions of torchtext cannot be pickled
@@ -149,6 +191,7 @@ class WordTokenizer(_ListTokenizer):
             "tokenizer": self._tokenizer,
             "language": self._language,
             "lowercase": self._lowercase,
+            _JOINS: self._joins,
         }
 
 
@@ -158,6 +201,7 @@ def _restore_words(state: TokenizerState) -> WordTokenizer:
         tokenizer=str(state["tokenizer"]),
         language=str(state["language"]),
         lowercase=bool(state["lowercase"]),
+        joins=bool(state.get(_JOINS, False)),
     )
 
 
@@ -183,6 +227,7 @@ def _train_words(config: WordsConfig, corpus: Corpus, span_symbols: Sequence[str
             tokenizer=tokenizer,
             language=_rule_language(tokenizer, language),
             lowercase=config.lowercase,
+            joins=True,
         )
         for tokenizer, language in (
             (config.source_tokenizer, config.source_language),
@@ -190,8 +235,10 @@ def _train_words(config: WordsConfig, corpus: Corpus, span_symbols: Sequence[str
         )
     )
     splits = (build([])._split for build in (build_source, build_target))
+    symbols = [*span_symbols, _JOIN] if span_symbols else []
     source, target = (
-        _choose(config, counts, name, span_symbols) for name, counts in _count(corpus, *splits)
+        _choose(config, _merge_rare_forms(counts, config.min_frequency), name, symbols)
+        for name, counts in _count(corpus, *splits)
     )
     return TokenizerPair(build_source(source), build_target(target))
 
@@ -221,6 +268,16 @@ def _count(
     return [(f"{corpus.name} (source)", source), (f"{corpus.name} (target)", target)]
 
 
+def _merge_rare_forms(counts: Counter[str], min_frequency: int) -> Counter[str]:
+    """Add the counts of rare words to the most frequent form of the word with other marks."""
+    merged = Counter[str]()
+    forms: dict[str, str] = {}
+    for unit, count in counts.most_common():
+        most_frequent = forms.setdefault(_without_marks(unit), unit)
+        merged[unit if count >= min_frequency else most_frequent] += count
+    return merged
+
+
 def _choose(
     config: CharactersConfig | WordsConfig,
     counts: Counter[str],
@@ -247,8 +304,66 @@ def _choose(
     return chosen
 
 
+def marking(split: Split) -> Split:
+    """Return a function that splits a line into words with marks where it has no spaces.
+
+    The symbols of protected spans have no marks; between two of them, the mark is a word.
+
+    Example:
+        >>> split = marking(splitter("moses", language="en", lowercase=False))
+        >>> split("It's 12:30 (noon).")
+        ['It', "\\t's", '12', '\\t:\\t', '30', '(\\t', 'noon', '\\t)', '\\t.']
+    """
+    folds_case = split("A") == ["a"]
+
+    def split_line(line: str) -> list[str]:
+        words = split(line)
+        text = line.lower() if folds_case else line
+        marked: list[str] = []
+        for word, is_joined in zip(words, _are_joined(words, text), strict=True):
+            if not is_joined:
+                marked.append(word)
+            elif _rank(marked[-1][-1]) < _rank(word[0]):
+                marked[-1] += _JOIN
+                marked.append(word)
+            elif word[0] in SYMBOLS:
+                marked += _JOIN, word
+            else:
+                marked.append(_JOIN + word)
+        return marked
+
+    return split_line
+
+
+def _are_joined(words: Sequence[str], text: str) -> Iterator[bool]:
+    """Yield for each word whether the text has no space between it and the word before."""
+    end, is_found = 0, False
+    for previous, word in zip(["", *words], words, strict=False):
+        start = text.find(word, end)
+        between = text[end:start] if is_found and start >= 0 else " "
+        # Some tokenizers drop characters; letters on either side of them stay apart.
+        is_letters = _rank(previous[-1:]) > 0 and _rank(word[0]) > 0
+        yield not between or not (is_letters or re.search(r"\s", between))
+        is_found = start >= 0
+        end = start + len(word) if is_found else end
+
+
+def _rank(character: str) -> int:
+    """Return the rank of the end of a word; of two joined words, the lower one gets the mark."""
+    return 2 if character in SYMBOLS else int(character.isalnum())
+
+
+def _without_marks(unit: str) -> str:
+    return unit.strip(_JOIN)
+
+
+def _join_marked(words: list[str]) -> str:
+    """Join words that have marks where the text has no spaces."""
+    return re.sub(f" ?{_JOIN} ?", "", " ".join(words))
+
+
 def _join(words: list[str]) -> str:
-    """Join words for tokenizers that have no rules for it."""
+    """Join words without marks for tokenizers that have no rules for it."""
     text = " ".join(words)
     for pattern, replacement in _SPACING:
         text = pattern.sub(replacement, text)

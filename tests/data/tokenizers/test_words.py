@@ -11,9 +11,16 @@ import torch
 from tiny_data import list_corpus, words_config
 
 from seq2seq.data.config import CharactersConfig, WordsConfig
-from seq2seq.data.tokenizers.interface import train_tokenizers
-from seq2seq.data.tokenizers.words import CharacterTokenizer, WordTokenizer, load_vectors, splitter
+from seq2seq.data.tokenizers.interface import RESTORERS, train_tokenizers
+from seq2seq.data.tokenizers.words import (
+    CharacterTokenizer,
+    WordTokenizer,
+    load_vectors,
+    marking,
+    splitter,
+)
 from seq2seq.special_tokens import EOS, UNK
+from seq2seq.text.rules import SYMBOLS, restore
 
 CONFIG = words_config(vocabulary_size=99)
 CHARACTERS = CharactersConfig(name="characters", vocabulary_size=99, min_frequency=1)
@@ -25,11 +32,15 @@ def units(config: WordsConfig | CharactersConfig, *lines: str) -> list[str]:
     return tokenizer.tokens(range(4, len(tokenizer)))
 
 
-def knowing(line: str, *, tokenizer: str, language: str) -> WordTokenizer:
+def knowing(line: str, *, tokenizer: str, language: str, joins: bool = True) -> WordTokenizer:
     """Return a tokenizer with the words of the line."""
     split = splitter(tokenizer, language=language, lowercase=False)
     return WordTokenizer(
-        sorted(set(split(line))), tokenizer=tokenizer, language=language, lowercase=False
+        sorted(set((marking(split) if joins else split)(line))),
+        tokenizer=tokenizer,
+        language=language,
+        lowercase=False,
+        joins=joins,
     )
 
 
@@ -94,6 +105,16 @@ def test_a_space_belongs_to_the_word_after_it():
         ("moses", "de", 'Der Hund (braun), z.B. ein Dackel, läuft 3,5 km; "schnell"!'),
         ("moses", "fr", "L'eau d'ici, n'est-ce pas ?"),
         ("moses", "cs", "Pes běží po sněhu."),
+        ("moses", "fr", "C\u2019est l\u2019eau, \u00ab d\u2019ici \u00bb : il est 12:30."),
+        ("moses", "de", "Mir geht's gut: \u00bbTom\u00ab trägt Trader Joe's, (4') 5€."),
+        ("moses", "en", "\u201cThat\u2019s it,\u201d he said at 2:30 ... what's gayer?! 'tis"),
+        ("moses", "en", "http://example.com/a?b=1, info@example.org, #tag, C++, user_name, x=3"),
+        (
+            "moses",
+            "en",
+            "and/or 1/2 \U0001f468\u200d\U0001f469\u200d\U0001f467 {x}[y]<z> 1990s a\u2014b c -- d",
+        ),
+        ("moses", "en", "彼は「はい。」と答えた。 वह गया। هل أنت بخير؟"),
         ("basic_english", "en", "it's a dog (brown), isn't it? yes. [no"),
     ],
 )
@@ -101,6 +122,48 @@ def test_words_are_joined_to_the_same_text(rules, language, line):
     tokenizer = knowing(line, tokenizer=rules, language=language)
 
     assert tokenizer.decode(tokenizer.encode([line])[0]) == line
+
+
+def test_words_of_older_checkpoints_are_joined_by_rules():
+    line = "Mir geht's gut; um 12:30 (oder so)."
+    state = knowing(line, tokenizer="moses", language="de", joins=False).state()
+    del state["joins"]
+
+    restored = RESTORERS["words"](state)
+
+    assert restored.decode(restored.encode([line])[0]) == ("Mir geht 's gut; um 12: 30 (oder so).")
+
+
+def test_a_tokenizer_that_drops_characters_keeps_words_apart():
+    line = 'at 2:30 "so"; a;b "no".'
+    tokenizer = knowing(line, tokenizer="basic_english", language="en")
+
+    assert tokenizer.decode(tokenizer.encode([line])[0]) == "at 2 30 so a b no."
+
+
+def test_a_rare_form_of_a_word_becomes_its_frequent_form():
+    lines = ("a-- b", "a, b", "a, c", "b ,c", "c")
+    tokenizer = train_tokenizers(
+        replace(CONFIG, min_frequency=2), list_corpus([(line, "x") for line in lines])
+    ).source
+
+    ids = tokenizer.encode(["b ,c"])[0]
+
+    assert tokenizer.tokens(ids) == ["b", ",", "c"]
+    assert tokenizer.tokens(range(4, len(tokenizer))) == [",", "b", "c", "a"]
+    assert tokenizer.decode(ids) == "b, c"
+
+
+def test_symbols_of_spans_are_tokens_of_their_own_with_exact_spaces():
+    config = replace(CONFIG, protect=["numbers", "emoji"])
+    line = "(5\U0001f600)7\U0001f6007%-ig \U0001f600 x=3"
+    source = train_tokenizers(config, list_corpus([(line, line)])).source
+
+    text, spans = source.rules.prepare(line)
+    ids = source.encode([text])[0]
+
+    assert [source.tokens(ids).count(symbol) for symbol in SYMBOLS[:7]] == [1] * 7
+    assert restore(source.decode(ids), spans) == line
 
 
 def test_contractions_of_other_tokenizers_are_joined():
