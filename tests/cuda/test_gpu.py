@@ -11,6 +11,7 @@ from tiny_models import FORMS, tiny_batch, tiny_model
 from tiny_training import tiny_run
 from torch import distributed
 
+from seq2seq.analysis.attribution import attribute
 from seq2seq.attention.base import attention_config_types
 from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.config.schema import load_config
@@ -19,12 +20,12 @@ from seq2seq.runtime.devices import Precision
 from seq2seq.runtime.distributed import Ranks, sum_gradients
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.runtime.process import DeviceMemoryError
-from seq2seq.search.config import BeamConfig, GreedyConfig
+from seq2seq.search.config import BeamConfig, GreedyConfig, SamplingConfig
 from seq2seq.search.registry import search
 from seq2seq.training.updates import Updater
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-CUDA = torch.device("cuda", 0)
+CPU, CUDA = torch.device("cpu"), torch.device("cuda", 0)
 TOLERANCES = {
     Precision.fp32: 1e-5,
     Precision.tf32: 1e-2,
@@ -95,19 +96,49 @@ def test_an_update_waits_nowhere_but_at_its_one_read(precision, monkeypatch):
     assert len([each for each in reads if each.is_cuda]) == 1
 
 
-@every_form
-@pytest.mark.parametrize("config", [GreedyConfig(), BeamConfig(beam_size=3)])
-def test_searches_find_what_they_find_on_the_cpu(form, config):
-    model = model_of("additive", form).eval()
+def found_ids(model, device, config, **constraints):
     batch = tiny_batch()
-    expected = search(model, batch.source_ids, batch.source_mask, config)
+    places = [each.to(device) for each in (batch.source_ids, batch.source_mask)]
+    with Numerics(device, Precision.fp32).autocast():
+        found = search(model.to(device), *places, config, **constraints)
+    return [[each.ids for each in hypotheses] for hypotheses in found]
 
-    with Numerics(CUDA, Precision.fp32).autocast():
-        found = search(
-            model.to(CUDA), batch.source_ids.to(CUDA), batch.source_mask.to(CUDA), config
-        )
 
-    assert [each[0].ids for each in found] == [each[0].ids for each in expected]
+@every_form
+@every_type
+@pytest.mark.parametrize(
+    "config",
+    [GreedyConfig(), BeamConfig(beam_size=3), SamplingConfig(num_samples=2, seed=5)],
+    ids=["greedy", "beam", "sampling"],
+)
+def test_searches_find_what_they_find_on_the_cpu(attention, form, config):
+    model = model_of(attention, form).eval()
+    expected = found_ids(model, CPU, config)
+
+    assert found_ids(model, CUDA, config) == expected
+
+
+@pytest.mark.parametrize("config", [GreedyConfig(), BeamConfig(beam_size=3)])
+def test_constraints_hold_as_on_the_cpu(config):
+    model = model_of().eval()
+    constraints = {"banned": [[6], [7, 8]], "symbols": [9, 10], "num_symbols": [2, 0, 1]}
+    expected = found_ids(model, CPU, config, prefixes=[[5, 4], [], [8]], **constraints)
+
+    found = found_ids(model, CUDA, config, prefixes=[[5, 4], [], [8]], **constraints)
+
+    assert found == expected
+
+
+def test_attributions_are_those_of_the_cpu(checkpoint_path):
+    pairs = [("ein hund rennt", "a dog runs"), ("zwei kinder", "two children play")]
+    expected = attribute(checkpoint_path, pairs, device="cpu")
+
+    found = attribute(checkpoint_path, pairs, device="cuda")
+
+    for one, other in zip(found, expected, strict=True):
+        for method in ("attention", "erasure", "gradient"):
+            ours, theirs = getattr(one, method), getattr(other, method)
+            assert ours == pytest.approx(theirs, rel=1e-5, abs=1e-9)
 
 
 def test_a_resumed_run_ends_with_the_weights_of_the_other(tmp_path, monkeypatch):
