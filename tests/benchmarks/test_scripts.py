@@ -13,6 +13,7 @@ from tiny_export import SENTENCES
 from tiny_training import ROOT, corpus_overrides, write_corpus
 from tiny_translator import write_checkpoint
 
+from benchmarks.gpu.check import NAMES
 from benchmarks.ingredient_speed import INGREDIENTS
 from benchmarks.train_speed import FORMS, TYPES
 
@@ -118,6 +119,19 @@ def test_a_large_corpus_is_written_with_its_cache_and_its_start_is_timed(run, sm
 
     assert re.search(r"\d\.\d+ s", printed)
     assert (tmp_path / "large" / "train.de").read_text().count("\n") == 49
+
+
+def test_what_needs_a_gpu_is_checked_and_measured_in_a_dry_run(run, small, tmp_path):
+    parts = [name for name in NAMES if name != "tests"]  # they need a GPU
+    folders = [f"--runs={tmp_path}/runs", f"--logs={tmp_path}/logs"]
+    options = ["--device=cpu", "--seconds=3000", f"--parts={','.join(parts)}", *folders]
+
+    rows, printed = run("gpu/check", *options, *small)
+
+    endings = {name.strip("*"): ending for name, ending in rows if name.startswith("**")}
+    assert {name: text[:6] for name, text in endings.items()} == dict.fromkeys(parts, "exit 0")
+    assert "FAILED" not in printed
+    assert "equal to the bit, resumed: equal to the bit" in printed
 
 
 @pytest.fixture
