@@ -84,6 +84,8 @@ def main() -> None:
         sys.exit("error: torch finds no GPU; --device cpu makes a dry run")
     if options.device == "cuda":
         os.environ.setdefault("OMP_NUM_THREADS", "4")  # some parts run side by side
+    # Plugins of the machine's Python may warn, and a warning is an error.
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     options.logs.mkdir(parents=True, exist_ok=True)
     end = time.monotonic() + options.seconds
     slower = SLOWER if options.device == "cpu" else 1
@@ -190,9 +192,8 @@ def command_of(
         run = (f"run_name={RUN.format(name)}", "overwrite=true", runs, device)
         return [sys.executable, "train.py", *RUNS[name], *given, *short, *run]
     if name == "tests":
-        # pytest-benchmark warns, and a warning is an error.
-        pytest = ["-p", "no:cacheprovider", "-p", "no:benchmark", "--tb=short", "-rfE"]
-        return [sys.executable, "-m", "pytest", "tests/cuda", *pytest]
+        pytest = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--tb=short", "-rfE"]
+        return [*pytest, "tests/cuda"]
     if name == "start":  # fills the cache of the yardstick's data
         start = ["benchmarks/data_speed.py", "--repeats=1", "start"]
         return [sys.executable, *start, *SIZES, *overrides, device]
