@@ -40,7 +40,6 @@ INGREDIENTS: dict[str, tuple[str, ...]] = {
     "base": (),
     "layer normalisation": ("model.encoder.layer_norm=true", "model.decoder.layer_norm=true"),
     "sub-word sampling": ("tokenizer.sampling_alpha=0.2",),
-    "R-Drop": ("training.r_drop=5",),
     "average of the weights": ("training.ema_decay=0.999",),
     "word dropout": ("model.encoder.word_dropout=0.1", "model.decoder.word_dropout=0.1"),
     "variational dropout": ("model.encoder.dropout_mode=sequence",),

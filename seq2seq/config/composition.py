@@ -65,6 +65,7 @@ RETIRED_KEYS: dict[str, RetiredKey] = {
     "long_lines": RetiredKey("whole", "split=always, never or auto replaces it", is_of_runs=False),
     "dictionary": RetiredKey(None, "tokenizer.protect=[...] in training copies", is_of_runs=False),
     "processes": RetiredKey(1, "shard=1/2 and shard=2/2 in two commands do", is_of_runs=False),
+    "training.r_drop": RetiredKey(0.0, "raise data.dropout"),
     "split_length": RetiredKey(None, "split=always, never or auto replaces it", is_of_runs=False),
 }
 """The retired keys of all commands by their dotted names."""

@@ -222,8 +222,6 @@ class TrainingConfig(Config, section="training", marks=(Mark.named,)):
     average_best: bool = False
     """Average the `validation.keep_best` best checkpoints at the end; the average becomes best.pt
     if it is better."""
-    r_drop: Weight = 0.0
-    """Weight of the divergence between two passes with different dropout; 0: one pass."""
     save_every_minutes: Annotated[Positive | None, Mark.free] = None
     """Minutes between saves of last.pt; None: save only at validations."""
     coverage_loss: Weight = 0.0

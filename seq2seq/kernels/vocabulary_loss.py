@@ -16,10 +16,6 @@ _CHUNK = 32 << 20
 """Bytes of logits per product; enough rows for fast products."""
 _BLOCK = 1 << 18
 """Number of logits that a CPU scores at once; few enough to stay in its cache."""
-_PAIR_CHUNK = 1 << 20
-"""Number of logits of both passes that a CPU holds at a time; few enough for its caches."""
-_PAIR_CHUNK_ON_GPU = 1 << 24
-"""Number of logits of both passes that a GPU holds at a time; it needs large products."""
 
 
 def vocabulary_loss(
@@ -156,33 +152,3 @@ def _add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
 def _block_rows(matrix: Tensor) -> int:
     """Return the number of rows to work on at once: all on a GPU."""
     return len(matrix) if matrix.is_cuda else max(1, _BLOCK // matrix.shape[1])
-
-
-def token_divergence(readouts: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Compute the symmetric divergence between the token distributions of two passes.
-
-    D = (KL(p || q) + KL(q || p)) / 2 with p = softmax(W r + b) for a readout r of the first pass
-    and q for that of the second (Wu et al. 2021, "R-Drop", eq. 2).
-
-    Args:
-        readouts: r of the first pass and then of the second one, (2M, F).
-        weight: W, (V, F).
-        bias: b, (V,).
-
-    Returns:
-        The sum over M tokens, in nats, in fp32 or better.
-
-    Example:
-        >>> readouts, weight = torch.tensor([[0.0], [1.0]]), torch.tensor([[0.0], [1.0]])
-        >>> round(token_divergence(readouts, weight, torch.zeros(2)).item(), 4)
-        0.1155
-    """
-    total = readouts.new_zeros((), dtype=torch.promote_types(readouts.dtype, torch.float32))
-    num_logits = _PAIR_CHUNK_ON_GPU if weight.is_cuda else _PAIR_CHUNK
-    size = max(1, num_logits // (2 * len(weight)))
-    passes = (torch.split(of_pass, size) for of_pass in readouts.chunk(2))
-    for pair in zip(*passes, strict=True):
-        logits = functional.linear(torch.cat(pair), weight, bias).to(total.dtype)
-        log_p, log_q = logits.log_softmax(dim=-1).chunk(2)
-        total = total + ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum() / 2
-    return total

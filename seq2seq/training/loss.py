@@ -1,4 +1,4 @@
-"""Compute the training losses: smoothed cross-entropy, guided attention, coverage and R-Drop."""
+"""Compute the training losses: smoothed cross-entropy, guided attention and coverage."""
 
 # B batch, N heads, T target length, S source length, F readout, M real target tokens of the batch
 
@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from seq2seq.config.schema import TrainingConfig
 from seq2seq.data.batching import Batch
-from seq2seq.kernels.vocabulary_loss import token_divergence, vocabulary_loss
+from seq2seq.kernels.vocabulary_loss import vocabulary_loss
 from seq2seq.model.recurrence import DecoderOutput
 from seq2seq.model.seq2seq import Seq2Seq
 
@@ -70,10 +70,6 @@ def training_loss(
 ) -> TrainingLoss:
     """Compute the losses of a batch with the weights of a configuration.
 
-    R-Drop compares two passes with different dropout. Dropout is drawn for each row, so one pass
-    over a batch with all rows twice equals two passes. The objective is half the loss of Wu et al.
-    2021, eq. 4, which sums both passes, so its scale equals the scale of one pass.
-
     Args:
         model: The model.
         batch: Sources, targets and, for guided attention, the guide.
@@ -81,10 +77,6 @@ def training_loss(
         forced_mask: (B, T) bool; True feeds the true previous token, False the predicted one. None
             feeds every true token.
     """
-    num_passes = 1
-    if config.r_drop > 0:
-        num_passes, batch = 2, repeat_rows(batch)
-        forced_mask = None if forced_mask is None else forced_mask.repeat(2, 1)
     output = model(batch.source_ids, batch.source_mask, batch.previous_ids, forced_mask)
     # Indices: the backward pass of a mask adds element by element.
     real = batch.target_places
@@ -100,16 +92,7 @@ def training_loss(
     for each, term in zip(auxiliary, terms, strict=True):
         objective = objective + each.weight(config) * term.total
     terms.insert(0, Term.over(cross_entropy, batch.num_target_tokens))
-    sums = torch.stack([torch.stack(term).detach() for term in terms])
-    return TrainingLoss(objective / num_passes, sums / num_passes)
-
-
-def repeat_rows(batch: Batch) -> Batch:
-    """Return a batch with all rows twice, the copies after the originals."""
-    tensors = {name: each for name, each in batch._asdict().items() if each is not None}
-    doubled = batch._replace(**{name: torch.cat((each, each)) for name, each in tensors.items()})
-    places = batch.target_places
-    return doubled._replace(target_places=torch.cat((places, places + batch.target_ids.numel())))
+    return TrainingLoss(objective, torch.stack([torch.stack(term).detach() for term in terms]))
 
 
 def guided_loss(weights: Tensor, guide: Tensor) -> Term:
@@ -158,12 +141,6 @@ def _guided_term(decoded: Decoded) -> Term:
     return guided_loss(decoded.output.attention_weights, guide)
 
 
-def _divergence_term(decoded: Decoded) -> Term:
-    layer = decoded.model.decoder.output
-    total = token_divergence(decoded.readouts, layer.weight, layer.bias)
-    return Term.over(total, decoded.batch.num_target_tokens // 2)  # the tokens of one pass
-
-
 def _coverage_term(decoded: Decoded) -> Term:
     total = coverage_loss(decoded.output.attention_weights, decoded.batch.target_mask)
     return Term.over(total, decoded.batch.num_target_tokens)
@@ -173,7 +150,6 @@ AUXILIARY_LOSSES = {
     "guided_attention_loss": AuxiliaryLoss(
         lambda config: config.guided_attention.weight, _guided_term
     ),
-    "r_drop_divergence": AuxiliaryLoss(lambda config: config.r_drop, _divergence_term),
     "coverage_loss": AuxiliaryLoss(lambda config: config.coverage_loss, _coverage_term),
 }
 """Auxiliary losses by the name of their curve; a new loss needs an entry here and a weight."""

@@ -6,7 +6,7 @@ from torch.testing import assert_close
 
 from seq2seq.kernels import vocabulary_loss as module
 from seq2seq.kernels.products import Kernels, use_kernels
-from seq2seq.kernels.vocabulary_loss import token_divergence, vocabulary_loss
+from seq2seq.kernels.vocabulary_loss import vocabulary_loss
 
 # M=7 tokens in chunks of 3 in double precision, blocks of 2 rows, F=4, V=5
 every_kernel = pytest.mark.parametrize("kernels", Kernels, ids=lambda kernels: kernels.value)
@@ -190,48 +190,3 @@ def test_the_graph_is_let_go_without_the_collector():
 
 def leaf(*shape: int) -> torch.Tensor:
     return random(*shape, seed=len(shape) + sum(shape))
-
-
-def expected_divergence(readouts, weight, bias):
-    p, q = functional.linear(readouts, weight, bias).log_softmax(-1).chunk(2)
-    return sum(
-        functional.kl_div(one, other, reduction="sum", log_target=True) / 2
-        for one, other in ((p, q), (q, p))
-    )
-
-
-@pytest.mark.parametrize("chunk", [1, 2 * 11 * 3, 1 << 20], ids=["one", "three", "all"])
-def test_value_and_gradients_are_those_of_torchs_kl_div(monkeypatch, chunk):
-    monkeypatch.setattr(module, "_PAIR_CHUNK", chunk)
-    factors = (leaf(2 * 7, 5), leaf(11, 5), leaf(11))
-
-    found, expected = token_divergence(*factors), expected_divergence(*factors)
-
-    torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
-    gradients = (torch.autograd.grad(3 * each, factors) for each in (found, expected))
-    for one, other in zip(*gradients, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
-
-
-def test_equal_passes_do_not_diverge():
-    factors = (leaf(4, 5).detach().repeat(2, 1).requires_grad_(), leaf(11, 5), leaf(11))
-
-    found = token_divergence(*factors)
-
-    assert found.item() == 0
-    for gradient in torch.autograd.grad(found, factors):
-        torch.testing.assert_close(gradient, torch.zeros_like(gradient), rtol=0, atol=1e-12)
-
-
-def test_bf16_products_come_close():
-    factors = [each.detach().float().requires_grad_() for each in (leaf(14, 5), leaf(11, 5))]
-    bias = torch.zeros(11, requires_grad=True)
-    exact = expected_divergence(*factors, bias)
-
-    with torch.autocast("cpu", torch.bfloat16):
-        found = token_divergence(*factors, bias)
-    gradients = torch.autograd.grad(found, (*factors, bias))
-
-    assert found.dtype == torch.float32
-    assert found.item() == pytest.approx(exact.item(), rel=0.05)
-    assert {each.dtype for each in gradients} == {torch.float32}

@@ -64,7 +64,7 @@ def test_weights_and_tokenizers_are_those_of_the_checkpoint(domain, general, mon
 
 
 def test_a_run_begins_anew_on_another_corpus(domain, general):
-    tiny_run(domain, f"init_from='{general}'", "training.max_updates=2", "training.r_drop=1")
+    tiny_run(domain, f"init_from='{general}'", "training.max_updates=2")
 
     results = json.loads((domain / "runs" / "tiny" / "results.json").read_text())
     assert results["updates"] == 2
@@ -249,7 +249,6 @@ def test_frozen_embeddings_do_not_change(tmp_path: Path, tied, kernels, monkeypa
         "training.optimizer.weight_decay=0.5",
         "training.max_updates=2",
         "training.ema_decay=0.5",
-        "training.r_drop=1",
     )
     before = initial_weights(monkeypatch, tmp_path, *overrides, "overwrite=true")
 

@@ -21,7 +21,6 @@ from seq2seq.training.loss import (
     guided_loss,
     loss_names,
     perplexity,
-    repeat_rows,
     training_loss,
 )
 
@@ -239,36 +238,6 @@ def test_an_auxiliary_loss_is_added_with_its_weight(key, free):
     assert gradients_of(found.objective, model)["attention.key_projection.weight"].any()
 
 
-def test_r_drop_averages_two_passes_and_adds_their_divergence():
-    model, batch = tiny_model(attention_config("dot"), dropout=0.5), tiny_batch()
-    rows = Batch(*batch, torch.arange(3))
-    config = load_config("training.r_drop=0.7", "training.coverage_loss=0.3").training
-    torch.manual_seed(5)
-
-    found = training_loss(model, rows, config)
-
-    torch.manual_seed(5)
-    twice = repeat_rows(rows)
-    output, layer = model(*twice[:3]), model.decoder.output
-    readouts = model.decoder.readout_dropout(output.readouts.flatten(0, 1)[twice.target_places])
-    logits, true_ids = layer(readouts), twice.target_ids[twice.target_mask]
-    smoothed, cross_entropy = (
-        functional.cross_entropy(logits, true_ids, label_smoothing=share, reduction="sum")
-        for share in (config.label_smoothing, 0.0)
-    )
-    log_p, log_q = logits.log_softmax(-1).chunk(2)
-    divergence = ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum() / 2
-    coverage = coverage_loss(output.attention_weights, twice.target_mask)
-    expected = (smoothed + 0.7 * divergence + 0.3 * coverage) / 2
-    torch.testing.assert_close(found.objective, expected, check_dtype=False)
-    num_tokens = batch.target_mask.sum().item()
-    sums, counts = found.terms.double().T
-    means = torch.stack((cross_entropy / 2, divergence, coverage / 2)) / num_tokens
-    torch.testing.assert_close(sums / counts, means.detach().double())
-    assert sums[0].item() == pytest.approx(cross_entropy.item() / 2)
-    assert loss_names(config) == ["loss", "r_drop_divergence", "coverage_loss"]
-
-
 @every_form
 @pytest.mark.parametrize("free", [False, True])
 def test_a_new_loss_is_one_entry_that_reads_the_contexts(form, free, monkeypatch):
@@ -296,18 +265,3 @@ def test_a_new_loss_is_one_entry_that_reads_the_contexts(form, free, monkeypatch
 
 def test_a_loss_beyond_floats_has_a_perplexity() -> None:
     assert perplexity(1e9) == math.exp(700)
-
-
-def test_rows_are_repeated_with_the_copies_last() -> None:
-    batch = Batch(*tiny_batch((5, 3), (3, 4)), torch.arange(2))
-
-    twice = repeat_rows(batch)
-
-    assert twice.guide is None
-    assert twice.indices.tolist() == [0, 1, 0, 1]
-    for name in ("source_ids", "source_mask", "previous_ids", "target_ids", "target_mask"):
-        first, second = getattr(twice, name).chunk(2)
-        assert torch.equal(first, getattr(batch, name))
-        assert torch.equal(second, getattr(batch, name))
-    places = twice.target_mask.flatten().nonzero().squeeze(1)
-    assert torch.equal(twice.target_places, places)

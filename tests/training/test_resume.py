@@ -36,7 +36,6 @@ OVERRIDES = (
     "training.log_every=3",
     "training.ema_decay=0.8",
     "training.average_best=true",
-    "training.r_drop=1.5",
     "training.coverage_loss=0.5",
     "model.encoder.num_layers=2",
     "model.encoder.residual=true",

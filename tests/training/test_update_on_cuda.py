@@ -74,7 +74,6 @@ OPTIONS = {
     "defaults": (),
     "sgd": ("training.optimizer.name=sgd",),
     "adamw and average": ("training.optimizer.name=adamw", "training.ema_decay=0.9"),
-    "r_drop": ("training.r_drop=2.0",),
     "guided": ("training.guided_attention.weight=0.5",),
     "scheduled sampling": ("training.teacher_forcing.start=0.5",),
     "plain kernels": ("training.kernels=plain",),

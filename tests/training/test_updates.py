@@ -143,17 +143,16 @@ def test_every_loss_works_with_scheduled_sampling(folder, precision):
         folder,
         "training.guided_attention.weight=1",
         "training.coverage_loss=0.1",
-        "training.r_drop=0.5",
         "training.teacher_forcing.start=0.2",
         "model.decoder.readout_dropout=0.3",
         f"training.precision={precision}",
     )
 
     batch = subject.batch(*range(8))
-    results = [subject.make(batch, update=n, learning_rate=0.03) for n in range(1, 13)]
+    results = [subject.make(batch, update=n, learning_rate=0.03) for n in range(1, 31)]
 
     first, last = (each.losses for each in (results[0], results[-1]))
-    assert len(first) == 4
+    assert len(first) == 3
     assert all(total > 0 for total, _ in last.values())
     assert last["guided_attention_loss"][0] < 0.8 * first["guided_attention_loss"][0]
 
@@ -177,7 +176,6 @@ def test_batch_gradients_are_the_step_of_the_update(folder):
         "training.optimizer.clip_norm=1e9",
         "training.guided_attention.weight=0.7",
         "training.coverage_loss=0.5",
-        "training.r_drop=0.3",
     )
     batch, before = subject.batch(0, 1, 2), subject.weights()
     subject.model.eval()
