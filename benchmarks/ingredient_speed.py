@@ -42,7 +42,6 @@ INGREDIENTS: dict[str, tuple[str, ...]] = {
     "sub-word sampling": ("tokenizer.sampling_alpha=0.2",),
     "average of the weights": ("training.ema_decay=0.999",),
     "word dropout": ("model.encoder.word_dropout=0.1", "model.decoder.word_dropout=0.1"),
-    "variational dropout": ("model.encoder.dropout_mode=sequence",),
     "guided attention": ("training.guided_attention.weight=0.3",),
     "coverage loss": ("training.coverage_loss=1",),
     "two layers": TWO_LAYERS,

@@ -16,7 +16,6 @@ from seq2seq.model.config import (
     Bridge,
     DecoderConfig,
     DecoderForm,
-    DropoutMode,
     EncoderConfig,
     ModelConfig,
     TiedEmbeddings,
@@ -68,7 +67,6 @@ def _options(
     num_layers: int = 1,
     layer_norm: bool = False,
     dropout: float = 0.0,
-    dropout_mode: DropoutMode = DropoutMode.step,
     residual: bool = False,
     self_attention: bool = False,
 ) -> dict[str, object]:
@@ -76,7 +74,6 @@ def _options(
     return {
         "num_layers": num_layers,
         "layer_norm": layer_norm,
-        "dropout_mode": dropout_mode,
         "residual": residual,
         "self_attention": self_attention,
         "self_attention_heads": 2,

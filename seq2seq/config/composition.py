@@ -65,6 +65,8 @@ RETIRED_KEYS: dict[str, RetiredKey] = {
     "long_lines": RetiredKey("whole", "split=always, never or auto replaces it", is_of_runs=False),
     "dictionary": RetiredKey(None, "tokenizer.protect=[...] in training copies", is_of_runs=False),
     "processes": RetiredKey(1, "shard=1/2 and shard=2/2 in two commands do", is_of_runs=False),
+    "model.encoder.dropout_mode": RetiredKey("step", "set model.encoder.hidden_dropout"),
+    "model.decoder.dropout_mode": RetiredKey("step", "set model.decoder.hidden_dropout"),
     "training.r_drop": RetiredKey(0.0, "raise data.dropout"),
     "split_length": RetiredKey(None, "split=always, never or auto replaces it", is_of_runs=False),
 }

@@ -18,33 +18,15 @@ class Dropout(nn.Module):
     1 / 65536.
     """
 
-    def __init__(self, p: float, *, shared_dim: int | None = None) -> None:
-        """Set the probability.
-
-        Args:
-            p: Probability of dropping an element.
-            shared_dim: Dimension along which the same elements are dropped at every position, for
-                example the time axis.
-        """
+    def __init__(self, p: float) -> None:
         super().__init__()
         self.p = p
-        self.shared_dim = shared_dim
+        """Probability of dropping an element."""
 
-    def forward(self, inputs: Tensor, factors: Tensor | None = None) -> Tensor:
-        """Drop elements of a tensor of any shape, with new factors or some from `draw_factors`."""
-        if factors is not None:
-            return inputs * factors
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Drop elements of a tensor of any shape."""
         if not self.training or self.p == 0:
             return inputs
-        if self.shared_dim is not None:
-            return inputs * self._drop(torch.ones_like(inputs.narrow(self.shared_dim, 0, 1)))
-        return self._drop(inputs)
-
-    def draw_factors(self, example: Tensor) -> Tensor | None:
-        """Draw the factors of a tensor like the example; None if nothing is to be dropped."""
-        return self._drop(torch.ones_like(example)) if self.training and self.p > 0 else None
-
-    def _drop(self, inputs: Tensor) -> Tensor:
         if inputs.device.type != "cpu" or not kernels_are_fast():
             return functional.dropout(inputs, self.p)
         num_dropped = min(round(self.p * _LEVELS), _LEVELS - 1)

@@ -7,15 +7,6 @@ from typing import Annotated, ClassVar
 from seq2seq.checks import Config, Dropout, FilePath, Layers, Mark, Size
 
 
-class DropoutMode(Enum):
-    """Number of masks that dropout draws for a sequence."""
-
-    step = "step"
-    """A new mask at every step."""
-    sequence = "sequence"
-    """One mask for all steps of a sequence."""
-
-
 @dataclass(kw_only=True, slots=True, repr=False)
 class SideConfig(Config, marks=(Mark.named, Mark.model)):
     """The settings that encoder and decoder share: a GRU over embeddings, and its dropout."""
@@ -42,8 +33,6 @@ class SideConfig(Config, marks=(Mark.named, Mark.model)):
     """Dropout probability between layers, and of the states that attention or the readout reads."""
     vectors: Annotated[FilePath | None, Mark.fixed, Mark.initial] = None
     """Path of the pretrained word vectors that initialize the embedding."""
-    dropout_mode: Annotated[DropoutMode, Mark.named] = DropoutMode.step
-    """Whether a dropout mask is drawn for each step or once for all steps of a sequence."""
     directions: ClassVar[int] = 1
     """Number of directions; the hidden states of all directions form one state."""
 

@@ -10,17 +10,14 @@ from torch import Tensor, nn
 
 from seq2seq.attention.base import Attention, Memory
 from seq2seq.kernels.dropout import Dropout
-from seq2seq.model.config import DecoderConfig, DropoutMode
+from seq2seq.model.config import DecoderConfig
 from seq2seq.model.recurrence import (
     DecoderOutput,
     DecoderState,
-    DropoutFactors,
     Readout,
     RecurrenceStep,
     build_recurrence,
-    drop,
     join_steps,
-    over_steps,
 )
 from seq2seq.special_tokens import NEVER_PREDICTED
 
@@ -76,8 +73,7 @@ class AttnDecoderRNN(nn.Module):
         self.embedding_dropout = Dropout(config.embedding_dropout)
         self.recurrence = build_recurrence(config, attention=attention)
         self.readout = Readout(config, context_size=attention.context_size)
-        is_per_step = config.dropout_mode is DropoutMode.step
-        self.readout_dropout = Dropout(config.readout_dropout if is_per_step else 0.0)
+        self.readout_dropout = Dropout(config.readout_dropout)
         self.output = output
 
     def initial_state(self, hidden: tuple[Tensor, ...], memory: Memory) -> DecoderState:
@@ -91,8 +87,7 @@ class AttnDecoderRNN(nn.Module):
         zero_readout = hidden[0].new_zeros(hidden[0].shape[0], self.config.readout_size)
         feedback = self.recurrence.feedback(zero_readout)
         attended = self.recurrence.attention.start(memory)
-        past, dropout = self.readout.start(hidden[-1]), self._draw_dropout(hidden[-1])
-        return DecoderState(hidden, feedback, past, attended, dropout)
+        return DecoderState(hidden, feedback, self.readout.start(hidden[-1]), attended)
 
     def step(self, state: DecoderState, previous_ids: Tensor, memory: Memory) -> DecoderStep:
         """Predict the next token of every row.
@@ -114,10 +109,7 @@ class AttnDecoderRNN(nn.Module):
             state: Result of `initial_state`.
             memory: Memory of the same B sentences.
         """
-        embedded = self._embed(previous_ids, state)  # (B, T, E)
-        output = self.recurrence.run(embedded, state, memory, self.readout)
-        factors = over_steps(state.dropout.readout)
-        return output._replace(readouts=drop(output.readouts, factors))
+        return self.recurrence.run(self._embed(previous_ids), state, memory, self.readout)
 
     def sample_forward(
         self, previous_ids: Tensor, state: DecoderState, memory: Memory, *, forced_mask: Tensor
@@ -151,39 +143,18 @@ class AttnDecoderRNN(nn.Module):
         logits: Tensor = self.output(self.readout_dropout(readouts))
         return logits
 
-    def _embed(self, ids: Tensor, state: DecoderState) -> Tensor:
+    def _embed(self, ids: Tensor) -> Tensor:
         """Embed token ids (B, T) -> (B, T, E)."""
-        embedded: Tensor = self.embedding_dropout(
-            self.word_dropout(self.embedding(ids)), over_steps(state.dropout.embedding)
-        )
+        embedded: Tensor = self.embedding_dropout(self.word_dropout(self.embedding(ids)))
         return embedded
-
-    def _draw_dropout(self, hidden: Tensor) -> DropoutFactors:
-        """Draw the factors of a call, given the first state (R, H) of a layer."""
-        config = self.config
-        if config.dropout_mode is DropoutMode.step or not self.training:
-            return DropoutFactors()
-
-        def draw(p: float, size: int) -> Tensor | None:
-            return Dropout(p).draw_factors(hidden.new_empty(len(hidden), size))
-
-        layers = [draw(config.hidden_dropout, config.hidden_size) for _ in self.recurrence.upper]
-        return DropoutFactors(
-            embedding=draw(config.embedding_dropout, config.embedding_size),
-            layers=tuple(layers),
-            hidden=draw(config.hidden_dropout, config.hidden_size),
-            readout=draw(config.readout_dropout, config.readout_size),
-        )
 
     def _step(
         self, state: DecoderState, previous_ids: Tensor, memory: Memory
     ) -> tuple[DecoderOutput, DecoderState]:
         """Return the output of a step, without the axis T, and the new state."""
-        embedded = self._embed(previous_ids.unsqueeze(1), state).squeeze(1)
+        embedded = self._embed(previous_ids.unsqueeze(1)).squeeze(1)
         step: RecurrenceStep = self.recurrence(self.recurrence.project(embedded), state, memory)
-        top, factors = self.recurrence.top(step.hidden), state.dropout
-        readout, past = self.readout.step(top, step.context, embedded, state.past, factors.hidden)
-        feedback = self.recurrence.feedback(readout)
-        after = DecoderState(step.hidden, feedback, past, step.attended, factors)
-        dropped = drop(readout, factors.readout)
-        return DecoderOutput(dropped, step.attention_weights, step.context), after
+        top = self.recurrence.top(step.hidden)
+        readout, past = self.readout.step(top, step.context, embedded, state.past)
+        after = DecoderState(step.hidden, self.recurrence.feedback(readout), past, step.attended)
+        return DecoderOutput(readout, step.attention_weights, step.context), after

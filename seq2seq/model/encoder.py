@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from seq2seq.attention.multihead import CausalSelfAttention, MultiHeadConfig, Past, SelfAttention
 from seq2seq.kernels.dropout import Dropout
-from seq2seq.model.config import DropoutMode, EncoderConfig
+from seq2seq.model.config import EncoderConfig
 from seq2seq.model.gru import BidirectionalGRU
 
 
@@ -18,14 +18,12 @@ class Encoder(nn.Module):
         self.states_size = 2 * config.hidden_size
         self.embedding = embedding
         self.word_dropout = nn.Dropout1d(config.word_dropout)
-        shared_dim = 1 if config.dropout_mode is DropoutMode.sequence else None
-        self.embedding_dropout = Dropout(config.embedding_dropout, shared_dim=shared_dim)
+        self.embedding_dropout = Dropout(config.embedding_dropout)
         self.gru = BidirectionalGRU(
             config.embedding_size,
             config.hidden_size,
             num_layers=config.num_layers,
             dropout=config.hidden_dropout,
-            dropout_mode=config.dropout_mode,
             residual=config.residual,
         )
         self.norm = nn.LayerNorm(self.states_size) if config.layer_norm else nn.Identity()
@@ -38,7 +36,7 @@ class Encoder(nn.Module):
             if config.self_attention
             else NoSelfAttention()
         )
-        self.hidden_dropout = Dropout(config.hidden_dropout, shared_dim=shared_dim)
+        self.hidden_dropout = Dropout(config.hidden_dropout)
 
     def forward(self, source_ids: Tensor, source_mask: Tensor) -> tuple[Tensor, Tensor]:
         """Encode a batch of sources.

@@ -11,7 +11,6 @@ from torch.nn import functional
 
 from seq2seq.kernels.dropout import Dropout
 from seq2seq.kernels.gru import gru_step, unroll_gru
-from seq2seq.model.config import DropoutMode
 
 _KINDS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
@@ -107,7 +106,6 @@ class BidirectionalGRU(BidirectionalLayers, nn.GRU):  # type: ignore[misc]
         *,
         num_layers: int,
         dropout: float,
-        dropout_mode: DropoutMode = DropoutMode.step,
         residual: bool = False,
     ) -> None:
         super().__init__(
@@ -119,8 +117,7 @@ class BidirectionalGRU(BidirectionalLayers, nn.GRU):  # type: ignore[misc]
             batch_first=True,
         )
         self.residual = residual
-        shared_dim = 0 if dropout_mode is DropoutMode.sequence else None  # the time axis
-        self.between_layers = Dropout(self.dropout, shared_dim=shared_dim)
+        self.between_layers = Dropout(self.dropout)
 
     def direction(self, inputs: Tensor, padding: Tensor | None, suffix: str) -> Tensor:
         if inputs.is_cuda:

@@ -26,42 +26,6 @@ _SENTENCES_PER_CALL = 32
 reused."""
 
 
-class DropoutFactors(NamedTuple):
-    """The factors, 0 or 1 / (1 - p), that drop the same elements at every step of a decoder.
-
-    They are drawn once with the first state and are a part of it. Where they are None, dropout
-    draws at every step.
-    """
-
-    embedding: Tensor | None = None  # (R, E)
-    layers: tuple[Tensor | None, ...] = ()  # (R, H) for the input of each upper layer
-    hidden: Tensor | None = None  # (R, H), for the state that enters the readout
-    readout: Tensor | None = None  # (R, F)
-
-    def of_layer(self, layer: int) -> Tensor | None:
-        """Return the factors of the input of an upper layer, counted from 0."""
-        return self.layers[layer] if self.layers else None
-
-    def select(self, rows: Tensor) -> "DropoutFactors":
-        """Return the factors of the given rows, in the given order."""
-
-        def pick(factors: Tensor | None) -> Tensor | None:
-            return None if factors is None else factors.index_select(0, rows)
-
-        layers = tuple(map(pick, self.layers))
-        return DropoutFactors(pick(self.embedding), layers, pick(self.hidden), pick(self.readout))
-
-
-def over_steps(factors: Tensor | None) -> Tensor | None:
-    """Add an axis to factors (B, ...), so that they apply to all steps: (B, 1, ...)."""
-    return None if factors is None else factors.unsqueeze(1)
-
-
-def drop(inputs: Tensor, factors: Tensor | None) -> Tensor:
-    """Multiply by the factors, if there are any."""
-    return inputs if factors is None else inputs * factors
-
-
 class DecoderState(NamedTuple):
     """Everything that a step needs from the steps before it."""
 
@@ -69,14 +33,13 @@ class DecoderState(NamedTuple):
     feedback: Tensor  # the previous readout (R, F) with input feeding, else (R, 0)
     past: Past  # past states (R, t, H) for self-attention, else (R, 0, 0)
     attended: AttentionState  # state of the attention, (R, ...) each; empty for most types
-    dropout: DropoutFactors = DropoutFactors()  # the same at every step; empty for most models
 
     def select(self, rows: Tensor) -> "DecoderState":
         """Return the state of the given rows, in the given order."""
         hidden = tuple(layer.index_select(0, rows) for layer in self.hidden)
         attended = tuple(part.index_select(0, rows) for part in self.attended)
         feedback, past = self.feedback.index_select(0, rows), self.past.select(rows)
-        return DecoderState(hidden, feedback, past, attended, self.dropout.select(rows))
+        return DecoderState(hidden, feedback, past, attended)
 
 
 class Readout(nn.Module):
@@ -107,12 +70,7 @@ class Readout(nn.Module):
         return self.self_attention.start(hidden)
 
     def step(
-        self,
-        hidden: Tensor,
-        context: Tensor,
-        embedded: Tensor,
-        past: Past,
-        factors: Tensor | None = None,
+        self, hidden: Tensor, context: Tensor, embedded: Tensor, past: Past
     ) -> tuple[Tensor, Past]:
         """Compute the readout of one step.
 
@@ -121,24 +79,19 @@ class Readout(nn.Module):
             context: Contexts, (R, C).
             embedded: Embedded previous tokens, (R, E).
             past: Past of the rows, from `start` or the previous step.
-            factors: Factors that drop elements of the state, (R, H); None draws new ones.
 
         Returns:
             Readouts (R, F) and the past including this step.
         """
         refined, past = self.self_attention.step(hidden, past)
-        return self._join(refined, context, embedded, factors), past
+        return self._join(refined, context, embedded), past
 
-    def forward(
-        self, hidden: Tensor, context: Tensor, embedded: Tensor, factors: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, hidden: Tensor, context: Tensor, embedded: Tensor) -> Tensor:
         """Compute the readouts of all steps: (B, T, H), (B, T, C), (B, T, E) -> (B, T, F)."""
-        return self._join(self.self_attention(hidden), context, embedded, over_steps(factors))
+        return self._join(self.self_attention(hidden), context, embedded)
 
-    def _join(
-        self, hidden: Tensor, context: Tensor, embedded: Tensor, factors: Tensor | None
-    ) -> Tensor:
-        joined = torch.cat((self.hidden_dropout(hidden, factors), context, embedded), dim=-1)
+    def _join(self, hidden: Tensor, context: Tensor, embedded: Tensor) -> Tensor:
+        joined = torch.cat((self.hidden_dropout(hidden), context, embedded), dim=-1)
         projected = self.projection(joined).to(hidden.dtype)
         return tanh_(self.norm(projected))
 
@@ -155,7 +108,7 @@ class RecurrenceStep(NamedTuple):
 class DecoderOutput(NamedTuple):
     """Result for a whole target; `AttnDecoderRNN.logits` turns the readouts into logits."""
 
-    readouts: Tensor  # (B, T, F), after dropout if the state has its factors
+    readouts: Tensor  # (B, T, F)
     attention_weights: Tensor  # (B, N, T, S)
     contexts: Tensor  # (B, T, C)
 
@@ -226,7 +179,7 @@ class Recurrence(nn.Module, ABC):
         weights = torch.stack([output.attention_weights for output in outputs], dim=2)
         top = torch.stack([self.top(output.hidden) for output in outputs], dim=1)
         contexts = torch.stack([output.context for output in outputs], dim=1)
-        readouts = readout(top, contexts, embedded, state.dropout.hidden)
+        readouts = readout(top, contexts, embedded)
         return DecoderOutput(readouts, weights, contexts)
 
     def feedback(self, readout: Tensor) -> Tensor:
@@ -244,8 +197,8 @@ class Recurrence(nn.Module, ABC):
     def _upper_layers(self, bottom: Tensor, state: DecoderState) -> tuple[Tensor, ...]:
         """Update the upper layers, given the new state of the first layer; return all layers."""
         states = [bottom]
-        for layer, (cell, previous) in enumerate(zip(self.upper, state.hidden[1:], strict=True)):
-            inputs = self.dropout(self.top(states), state.dropout.of_layer(layer))
+        for cell, previous in zip(self.upper, state.hidden[1:], strict=True):
+            inputs = self.dropout(self.top(states))
             states.append(cell(cell.input_projection(inputs), previous))
         return tuple(states)
 
@@ -299,14 +252,14 @@ class LuongRecurrence(Recurrence):
         """Read a known target, as `Recurrence.run` does."""
         top = self._unroll(self.project(embedded), state)
         contexts, weights = self._attend_at_once(top, memory)
-        readouts = readout(top, contexts, embedded, state.dropout.hidden)
+        readouts = readout(top, contexts, embedded)
         return DecoderOutput(readouts, weights, contexts)
 
     def _unroll(self, projected: Tensor, state: DecoderState) -> Tensor:
         """Return the outputs of the layers over a known target, (B, T, 3H) -> (B, T, H)."""
         states = [self.bottom_cell.unroll(projected.transpose(0, 1), state.hidden[0])]  # (T, B, H)
-        for layer, (cell, hidden) in enumerate(zip(self.upper, state.hidden[1:], strict=True)):
-            inputs = self.dropout(self.top(states), state.dropout.of_layer(layer))
+        for cell, hidden in zip(self.upper, state.hidden[1:], strict=True):
+            inputs = self.dropout(self.top(states))
             states.append(cell.unroll(cell.input_projection(inputs), hidden))
         return self.top(states).transpose(0, 1)
 
@@ -340,9 +293,9 @@ class InputFeedingRecurrence(LuongRecurrence):
         steps = zip(embedded.unbind(1), self.project(embedded).unbind(1), strict=True)
         for embedded_step, projected_step in steps:
             output = self(projected_step, state, memory)
-            top, dropout = self.top(output.hidden), state.dropout
-            fed, past = readout.step(top, output.context, embedded_step, state.past, dropout.hidden)
-            state = DecoderState(output.hidden, fed, past, output.attended, dropout)
+            top = self.top(output.hidden)
+            fed, past = readout.step(top, output.context, embedded_step, state.past)
+            state = DecoderState(output.hidden, fed, past, output.attended)
             outputs.append(DecoderOutput(fed, output.attention_weights, output.context))
         return join_steps(outputs)
 

@@ -11,7 +11,6 @@ from seq2seq.analysis.interventions import intervention_types
 from seq2seq.attention.base import attention_config_types
 from seq2seq.cli.translate_config import load_translate_config
 from seq2seq.config.schema import TrainConfig, build_model, load_config
-from seq2seq.model.config import DropoutMode
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.search.registry import decoding_config_types
 
@@ -91,19 +90,6 @@ def test_one_key_changes_the_sizes_that_tied_embeddings_need_equal(tied):
 
     assert sizes_of(both) == (64, 128, 64, 256, 64)
     assert sizes_of(target) == (256, 128, 64, 256, 64)
-
-
-def test_dropout_of_the_decoder_follows_that_of_the_encoder_unless_given():
-    both = load_config("model.encoder.dropout_mode=sequence").model
-    encoder = load_config(
-        "model.encoder.dropout_mode=sequence", "model.decoder.dropout_mode=step"
-    ).model
-
-    modes = [(each.encoder.dropout_mode, each.decoder.dropout_mode) for each in (both, encoder)]
-    assert modes == [
-        (DropoutMode.sequence, DropoutMode.sequence),
-        (DropoutMode.sequence, DropoutMode.step),
-    ]
 
 
 @pytest.mark.parametrize("name", names_of("decoding"))

@@ -89,31 +89,6 @@ def test_the_four_numbers_of_a_draw_are_independent():
     assert following.abs() < 4 / 160_000**0.5
 
 
-@pytest.mark.parametrize("dim", [0, 1])
-@pytest.mark.parametrize("kernels", list(Kernels))
-def test_elements_are_the_same_along_a_shared_dimension(dim, kernels):
-    use_kernels(kernels)
-    inputs = torch.randn(40, 50, 6)
-
-    result = Dropout(0.3, shared_dim=dim)(inputs)
-
-    is_kept = result != 0
-    assert torch.equal(is_kept, is_kept.narrow(dim, 0, 1).expand_as(is_kept))
-    assert 0.5 < is_kept.double().mean() < 0.9
-    assert_close(result, inputs * is_kept / 0.7, rtol=1e-4, atol=0)
-
-
-def test_drawn_factors_replace_new_ones():
-    dropout, inputs = Dropout(0.5), torch.randn(20, 5)
-
-    factors = dropout.draw_factors(inputs)
-
-    assert set(factors.unique().tolist()) == {0.0, 2.0}
-    assert torch.equal(dropout(inputs, factors), inputs * factors)
-    assert dropout.eval().draw_factors(inputs) is None
-    assert Dropout(0.0).draw_factors(inputs) is None
-
-
 def test_plain_dropout_is_that_of_torch():
     use_kernels(Kernels.plain)
     inputs = torch.ones(100)

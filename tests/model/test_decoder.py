@@ -1,6 +1,6 @@
 import pytest
 import torch
-from tiny_attention import VARIANTS, attention_config
+from tiny_attention import attention_config
 from tiny_graphs import Calls
 from tiny_models import (
     TARGET_VOCABULARY_SIZE,
@@ -16,12 +16,9 @@ from tiny_models import (
 )
 from torch.testing import assert_close
 
-from seq2seq.model.config import DropoutMode
 from seq2seq.special_tokens import BOS, PAD
 
 # B=3, R=B*K rows, T=4, S=5, N heads, V=13
-SOME = ("additive", "location", "none")
-some_types = pytest.mark.parametrize("attention", [VARIANTS[name] for name in SOME])
 WHOLE = {"num_layers": 3, "residual": True, "layer_norm": True, "self_attention": True}
 
 
@@ -74,24 +71,10 @@ def test_a_type_may_replace_a_part_of_the_memory_in_its_step():
     assert_gradients_close(found, expected, tolerance=1e-6)
 
 
-@some_types
-@every_form
-def test_forward_equals_unrolled_steps_in_training_if_dropout_is_that_of_the_sequence(
-    attention, form
-):
-    model, batch = sequence_dropout_model(attention, form), tiny_batch()
-
-    logits = assert_forward_equals_steps(model, batch)
-
-    assert not torch.allclose(logits, assert_forward_equals_steps(model.eval(), batch))
-
-
 def assert_forward_equals_steps(model, batch):
     """Compare values and gradients; return the logits."""
-    torch.manual_seed(7)
     output = model(batch.source_ids, batch.source_mask, batch.previous_ids)
     logits = model.decoder.logits(output.readouts)
-    torch.manual_seed(7)
     step_logits, step_weights = unroll(model, batch)
     assert_close(logits, step_logits, atol=1e-12, rtol=0)
     assert_close(output.attention_weights, step_weights, atol=1e-12, rtol=0)
@@ -101,39 +84,12 @@ def assert_forward_equals_steps(model, batch):
     return logits
 
 
-def sequence_dropout_model(attention, form):
-    """Return a model in training whose dropout draws once for each sequence."""
-    model = tiny_model(
-        attention, form, num_layers=3, residual=True, dropout=0.4, dropout_mode=DropoutMode.sequence
-    )
-    # These two draw at every step, whatever the mode.
-    model.encoder.word_dropout.p = model.decoder.word_dropout.p = 0.0
-    return model.train()
-
-
 @every_form
-def test_dropout_of_a_sequence_is_a_mask_of_each_row_that_is_the_same_at_every_step(form):
-    model, batch = sequence_dropout_model(attention_config("additive"), form), tiny_batch()
-    memory, state = model.encode(batch.source_ids, batch.source_mask)
-
-    factors = model.decoder.step(state, batch.previous_ids[:, 0], memory).state.dropout
-    output = model.decoder(batch.previous_ids, state, memory)
-
-    assert factors is state.dropout
-    drawn = [factors.embedding, *factors.layers, factors.hidden, factors.readout]
-    assert [each.shape for each in drawn] == [(3, 7), (3, 6), (3, 6), (3, 6), (3, 9)]
-    values = torch.cat([each.flatten() for each in drawn]).unique()
-    assert_close(values, torch.tensor([0, 1 / 0.6]).double(), rtol=0, atol=1e-4)
-    is_dropped = output.readouts == 0
-    assert torch.equal(is_dropped, (factors.readout == 0).unsqueeze(1).expand(-1, 4, -1))
-
-
-@pytest.mark.parametrize("dropout_mode", list(DropoutMode))
-def test_a_model_without_dropout_or_in_evaluation_draws_nothing(dropout_mode):
+def test_a_model_without_dropout_or_in_evaluation_draws_nothing(form):
     batch = tiny_batch()
     for dropout, training in ((0.0, True), (0.4, False)):
-        options = {"num_layers": 2, "dropout": dropout, "dropout_mode": dropout_mode}
-        model = tiny_model(attention_config("additive"), **options).train(training)
+        options = {"num_layers": 2, "dropout": dropout}
+        model = tiny_model(attention_config("additive"), form, **options).train(training)
         torch.manual_seed(7)
         before = torch.get_rng_state()
 

@@ -9,7 +9,6 @@ from tiny_models import SOURCE_VOCABULARY_SIZE, encoder_config, tiny_batch
 from torch import nn
 from torch.testing import assert_close
 
-from seq2seq.model.config import DropoutMode
 from seq2seq.model.encoder import (
     CausalSelfAttentionLayer,
     Encoder,
@@ -90,24 +89,6 @@ def test_dropout_acts_in_training_only(place):
 
     assert not torch.allclose(*drawn)
     assert torch.equal(*fixed)
-
-
-def test_dropout_of_a_sequence_drops_the_same_elements_at_every_position():
-    encoder = make_encoder(num_layers=2, dropout=0.5, dropout_mode=DropoutMode.sequence)
-    encoder.word_dropout.p = 0.0
-    batch = tiny_batch((5, 5, 5))
-    seen = {}
-    places = (encoder.embedding_dropout, encoder.gru.between_layers, encoder.hidden_dropout)
-    for place in places:
-        place.register_forward_hook(lambda module, _, output: seen.update({module: output}))
-
-    encoder(batch.source_ids, batch.source_mask)
-
-    for place, time in zip(places, (1, 0, 1), strict=True):
-        dropped = (seen[place] == 0).transpose(0, 1) if time == 0 else seen[place] == 0
-        assert torch.equal(dropped, dropped[:, :1].expand_as(dropped))
-        assert not torch.equal(dropped[0], dropped[1])  # each sentence has its own
-        assert 0 < dropped.double().mean() < 1
 
 
 def test_residual_layers_add_their_input_to_their_states():

@@ -13,7 +13,7 @@ from torch.testing import assert_close
 
 from seq2seq.attention.base import Attention, Memory
 from seq2seq.attention.multihead import Past
-from seq2seq.model.recurrence import DecoderState, DropoutFactors, Readout, build_recurrence
+from seq2seq.model.recurrence import DecoderState, Readout, build_recurrence
 
 NO_PAST = Past(torch.empty(4, 0, 0), torch.empty(4, 0, 0))
 
@@ -161,18 +161,6 @@ def test_hidden_dropout_acts_between_layers_in_training_only(form):
     assert not torch.allclose(drawn[0][1], drawn[1][1])
     assert torch.equal(drawn[0][0], drawn[1][0])
     assert torch.equal(fixed[0][1], fixed[1][1])
-
-
-def test_selected_rows_keep_their_factors():
-    factors = DropoutFactors(torch.randn(3, 2), (torch.randn(3, 4), None), None, torch.randn(3, 5))
-    rows = torch.tensor([2, 0, 2])
-
-    selected = factors.select(rows)
-
-    assert torch.equal(selected.embedding, factors.embedding[rows])
-    assert torch.equal(selected.of_layer(0), factors.of_layer(0)[rows])
-    assert selected.of_layer(1) is selected.hidden is None
-    assert torch.equal(selected.readout, factors.readout[rows])
 
 
 def test_select_returns_the_given_rows_in_the_given_order():

@@ -40,7 +40,6 @@ OVERRIDES = (
     "model.encoder.num_layers=2",
     "model.encoder.residual=true",
     "model.encoder.layer_norm=true",
-    "model.encoder.dropout_mode=sequence",
     "model.encoder.hidden_dropout=0.2",
     "model.encoder.word_dropout=0.1",
     "model.decoder.num_layers=2",
