@@ -17,7 +17,7 @@ from seq2seq.checks import (
 )
 from seq2seq.cli.command_line import load_command
 from seq2seq.cli.outputs import check_overwrites
-from seq2seq.kernels.products import Kernels
+from seq2seq.kernels import Kernels
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.search.config import DecodingConfig
 from seq2seq.search.registry import decoding_config_types

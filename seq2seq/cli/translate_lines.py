@@ -21,7 +21,7 @@ from seq2seq.files.text import open_lines
 from seq2seq.inference.lexical_constraints import BannedPhrases, PrefixError
 from seq2seq.inference.results import Translation
 from seq2seq.inference.sentence_splitting import has_attention
-from seq2seq.inference.translation import StreamCounts
+from seq2seq.inference.tally import StreamCounts
 from seq2seq.inference.translator import Translator
 from seq2seq.inference.unknown_words import UnknownWords
 from seq2seq.inference.windows import ignore

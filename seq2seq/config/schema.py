@@ -38,7 +38,7 @@ from seq2seq.data.config import (
 )
 from seq2seq.data.files import languages_of_files
 from seq2seq.evaluation.metrics import AUTO, CHOICES
-from seq2seq.kernels.products import Kernels
+from seq2seq.kernels import Kernels
 from seq2seq.model.config import ModelConfig
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.devices import Device, Precision

@@ -39,7 +39,8 @@ from seq2seq.export.search import Integers, SteppedModel, pad_sources
 from seq2seq.export.translator import OnnxTranslator
 from seq2seq.files.atomic import naming, temporary_path
 from seq2seq.files.paths import expand_home
-from seq2seq.kernels.products import Kernels, kernels_in_use
+from seq2seq.kernels import Kernels
+from seq2seq.kernels.products import kernels_in_use
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.search.config import DEFAULT_SEARCH
 from seq2seq.special_tokens import BOS, EOS, SPECIAL_TOKENS

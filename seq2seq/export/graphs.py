@@ -21,7 +21,8 @@ from torch import Tensor, nn
 from seq2seq.attention.base import Memory
 from seq2seq.attention.multihead import Past
 from seq2seq.export.folder import ENCODER, STEP
-from seq2seq.kernels.products import Kernels, kernels_in_use
+from seq2seq.kernels import Kernels
+from seq2seq.kernels.products import kernels_in_use
 from seq2seq.model.decoder import TiedOutput
 from seq2seq.model.gru import BidirectionalGRU, direction_parameters
 from seq2seq.model.recurrence import DecoderState

@@ -36,12 +36,8 @@ from seq2seq.inference.results import (
     make_translation,
 )
 from seq2seq.inference.sentence_splitting import Sentence, SentenceSplitter, SplitLines
-from seq2seq.inference.translation import (
-    EncodedPair,
-    StreamCounts,
-    attention_links,
-    score_targets,
-)
+from seq2seq.inference.tally import StreamCounts
+from seq2seq.inference.translation import EncodedPair, attention_links, score_targets
 from seq2seq.inference.windows import cut_batches, cut_windows, ignore, in_order
 from seq2seq.model.seq2seq import Seq2Seq, count_parameters
 from seq2seq.runtime.devices import Device, Precision

@@ -2,14 +2,15 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import accumulate, groupby
+from itertools import groupby
 from typing import TYPE_CHECKING
 
-from seq2seq.data.tokenizers.interface import SPACE_LABEL, UNKNOWN_SURFACE, Tokenizer
+from seq2seq.data.tokenizers.interface import Tokenizer
 from seq2seq.evaluation.alignment import word_weights
 from seq2seq.inference.results import TranslatedHypothesis, Translation, distinct
 from seq2seq.inference.sentence_splitting import join_translations
-from seq2seq.special_tokens import UNK
+from seq2seq.inference.tally import token_texts
+from seq2seq.special_tokens import SPACE_LABEL, UNK, UNKNOWN_SURFACE
 from seq2seq.text.rules import split_words
 
 if TYPE_CHECKING:
@@ -101,21 +102,6 @@ class UnknownWords:
         return words
 
 
-def unknown_texts(translation: Translation) -> list[str]:
-    """Return the source text of the unknown tokens; tokens side by side have one text."""
-    labels = [
-        None if token == UNK else label.replace(SPACE_LABEL, " ")
-        for token, label in zip(translation.source_ids, translation.source_tokens, strict=False)
-    ]
-    if labels and labels[0]:
-        labels[0] = labels[0].removeprefix(" ")  # which the text does not have
-    surfaces = _surfaces(translation.source, labels)
-    runs = groupby(zip(labels, surfaces, strict=True), key=lambda token: token[0] is None)
-    texts = [next(run)[1] for is_unknown, run in runs if is_unknown]
-    # A no-break space alone may be what is unknown.
-    return [text for text in (each.strip() or each.strip(" ") for each in texts) if text]
-
-
 def _units(
     text: str, ids: Sequence[int], owners: Sequence[int], *, tokenizer: Tokenizer
 ) -> list[str]:
@@ -129,7 +115,7 @@ def _units(
     words = split_words(text)
     for owner, group in groupby(range(len(ids)), key=owners.__getitem__):
         tokens = list(group)
-        surfaces = _surfaces(
+        surfaces = token_texts(
             words[owner], [None if ids[i] == UNK else labels[i].strip(SPACE_LABEL) for i in tokens]
         )
         stops = [
@@ -142,25 +128,3 @@ def _units(
             units += run_surfaces if is_stop else [joined] * len(run_surfaces)
     # A token without text, such as a space, copies its whole word.
     return [unit or words[owner] for unit, owner in zip(units, owners, strict=True)]
-
-
-def _surfaces(word: str, labels: Sequence[str | None]) -> list[str]:
-    """Return the characters of each token of a word; a token without label gets the gap."""
-    lower = word.lower()
-    # Tokenizers may change the case; lower() can also change the number of letters.
-    letters = lower if len(lower) == len(word) else word
-    spans: list[tuple[int, int] | None] = []
-    position = 0
-    for label in labels:
-        start = -1 if label is None else letters.find(label.lower(), position)
-        if label is None or start < 0:
-            spans.append(None)
-            continue
-        position = start + len(label)
-        spans.append((start, position))
-    begins = accumulate(spans, lambda begin, span: span[1] if span else begin, initial=0)
-    ends = accumulate(
-        reversed(spans[1:]), lambda end, span: span[0] if span else end, initial=len(word)
-    )
-    gaps = zip(begins, [*ends][::-1], strict=False)
-    return [word[slice(*(span or gap))] for span, gap in zip(spans, gaps, strict=True)]

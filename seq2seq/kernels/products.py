@@ -5,21 +5,13 @@
 import contextlib
 import logging
 from collections.abc import Callable, Iterator
-from enum import Enum
 
 import torch
 from torch import Tensor
 
+from seq2seq.kernels import Kernels
+
 logger = logging.getLogger(__name__)
-
-
-class Kernels(Enum):
-    """The implementation of GRUs, contexts in a loop, tanh, dropout and the vocabulary loss."""
-
-    fast = "fast"
-    """This package's kernels."""
-    plain = "plain"
-    """torch's own operations: slower, and the reference that the kernels are tested against."""
 
 
 _chosen: Kernels | None = None

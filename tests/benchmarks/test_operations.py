@@ -8,7 +8,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks.operations import count_operations, product_rate
 from seq2seq.config.schema import build_model, load_config
 from seq2seq.data.batching import Batch
-from seq2seq.kernels.products import Kernels, use_kernels
+from seq2seq.kernels import Kernels
+from seq2seq.kernels.products import use_kernels
 from seq2seq.runtime.devices import Precision
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.training.loss import training_loss

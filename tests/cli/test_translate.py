@@ -20,10 +20,11 @@ from tiny_translator import (
 
 from seq2seq.cli.translate import main, translate
 from seq2seq.cli.translate_config import OutputFormat, UnknownTokens
-from seq2seq.data.tokenizers.interface import UNKNOWN_SURFACE
 from seq2seq.inference.translator import Translator
-from seq2seq.kernels.products import Kernels, kernels_are_fast
+from seq2seq.kernels import Kernels
+from seq2seq.kernels.products import kernels_are_fast
 from seq2seq.runtime.devices import Device, Precision
+from seq2seq.special_tokens import UNKNOWN_SURFACE
 from seq2seq.text.habits import Split
 
 ROOT = Path(__file__).parents[2]

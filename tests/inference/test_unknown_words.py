@@ -9,14 +9,15 @@ from hypothesis import strategies as st
 from tiny_data import list_corpus, unigram_config
 from tiny_translator import make_translator
 
-from seq2seq.data.tokenizers.interface import UNKNOWN_SURFACE, TokenizerPair, train_tokenizers
+from seq2seq.data.tokenizers.interface import TokenizerPair, train_tokenizers
 from seq2seq.data.tokenizers.words import CharacterTokenizer, WordTokenizer
 from seq2seq.inference.results import EncodedLine, make_translation
 from seq2seq.inference.sentence_splitting import join_translations
-from seq2seq.inference.translation import StreamCounts, attention_links
+from seq2seq.inference.tally import StreamCounts
+from seq2seq.inference.translation import attention_links
 from seq2seq.inference.unknown_words import UnknownWords
 from seq2seq.search.config import Hypothesis
-from seq2seq.special_tokens import UNK
+from seq2seq.special_tokens import UNK, UNKNOWN_SURFACE
 
 SOURCE = WordTokenizer(
     ["Der", "Berg", "ist", "Hoch", ",", ".", "/"], tokenizer="moses", language="de", lowercase=False

@@ -2,8 +2,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from seq2seq.kernels import Kernels
 from seq2seq.kernels.dropout import Dropout
-from seq2seq.kernels.products import Kernels, use_kernels
+from seq2seq.kernels.products import use_kernels
 
 
 @pytest.fixture(autouse=True)

@@ -3,8 +3,9 @@ import torch
 from tiny_graphs import Calls, gradients, mark, node_counts, random, without_collector
 from torch.testing import assert_close
 
+from seq2seq.kernels import Kernels
 from seq2seq.kernels.gru import gru_step, unroll_gru
-from seq2seq.kernels.products import Kernels, use_kernels
+from seq2seq.kernels.products import use_kernels
 from seq2seq.model.gru import GRUCell
 
 # T=5 steps, B=4 rows, I=3, H=2 of one direction

@@ -3,7 +3,8 @@ import torch
 from tiny_graphs import node_counts, random
 from torch.testing import assert_close
 
-from seq2seq.kernels.products import Kernels, use_kernels
+from seq2seq.kernels import Kernels
+from seq2seq.kernels.products import use_kernels
 from seq2seq.kernels.tanh import tanh_
 
 

@@ -18,10 +18,6 @@ from seq2seq.text.rules import IDENTITY, KEPT, PATTERNS, SYMBOLS, TextRules, spl
 
 logger = logging.getLogger(__name__)
 
-UNKNOWN_SURFACE = "\u2047"
-"""Text of an unknown token."""
-SPACE_LABEL = "\u2581"
-"""Label of a space."""
 USER_SYMBOLS = "symbols"
 """Key of the user's symbols in the state of a tokenizer."""
 _NORMALIZES, _PATTERNS = "normalizes", "patterns"

@@ -18,15 +18,21 @@ from seq2seq.data.config import Normalization, SentencePieceConfig
 from seq2seq.data.corpus import Corpus
 from seq2seq.data.tokenizers.interface import (
     RESTORERS,
-    SPACE_LABEL,
-    UNKNOWN_SURFACE,
     TokenizerPair,
     TokenizerState,
     train_plain,
     word_indices,
 )
 from seq2seq.runtime.numerics import derive_seed
-from seq2seq.special_tokens import BOS, EOS, PAD, SPECIAL_TOKENS, UNK
+from seq2seq.special_tokens import (
+    BOS,
+    EOS,
+    PAD,
+    SPACE_LABEL,
+    SPECIAL_TOKENS,
+    UNK,
+    UNKNOWN_SURFACE,
+)
 from seq2seq.text.rules import IDENTITY, split_words
 
 logger = logging.getLogger(__name__)

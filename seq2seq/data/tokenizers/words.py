@@ -20,8 +20,6 @@ from seq2seq.data.config import CharactersConfig, WordsConfig
 from seq2seq.data.corpus import Corpus
 from seq2seq.data.tokenizers.interface import (
     RESTORERS,
-    SPACE_LABEL,
-    UNKNOWN_SURFACE,
     Tokenizer,
     TokenizerPair,
     TokenizerState,
@@ -29,7 +27,7 @@ from seq2seq.data.tokenizers.interface import (
     word_indices,
 )
 from seq2seq.files.text import open_lines
-from seq2seq.special_tokens import SPECIAL_TOKENS, UNK
+from seq2seq.special_tokens import SPACE_LABEL, SPECIAL_TOKENS, UNK, UNKNOWN_SURFACE
 from seq2seq.text.rules import IDENTITY, SYMBOLS
 
 logger = logging.getLogger(__name__)
