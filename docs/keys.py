@@ -96,7 +96,7 @@ def _command(path: Path) -> list[str]:
     values = yaml.safe_load(path.read_text(encoding="utf-8"))
     given = [f"{key}={_REQUIRED}" for key, value in values.items() if value == "???"]
     searches = decoding_config_types if "decoding" in values else dict
-    config = load_command(name, config_type, given, searches=searches)
+    config = load_command(name, config_type, given, searches=lambda given: searches())
     lines = _section(f"seq2seq-{name}", _keys_of({"": config}))
     note = "`decoding` and the keys under `decoding.` are those of train.py."
     return [*lines, note, ""] if "decoding" in values else lines

@@ -101,6 +101,7 @@ def make_translate_config(checkpoint: Path | str | list[str], **changes: object)
         "split": Split.auto,
         "unknown_words": UnknownTokens.keep,
         "plugins": [],
+        "engine": "torch",
         "kernels": "fast",
     }
     types = field_types(TranslateConfig)

@@ -31,6 +31,8 @@ _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 
 _SHOWS_TRACEBACKS = os.environ.get("HYDRA_FULL_ERROR") == "1"
+Searches = Callable[[Mapping[str, str]], Mapping[str, type[Config]]]
+"""Function that returns the choices of `decoding`, given the arguments by their keys."""
 _TRUTH = {"true": True, "false": False}
 _SHORTAGES = ("can't allocate memory", "could not create a primitive", "failed to map segment")
 """Parts of the errors of torch, oneDNN and the loader if the computer has too little memory."""
@@ -40,12 +42,16 @@ _TOO_LARGE = (
 )
 
 
+def _no_searches(given: Mapping[str, str]) -> Mapping[str, type[Config]]:
+    return {}
+
+
 def run_command(
     name: str,
     config_type: type[_Config],
     function: Callable[[_Config], None],
     *,
-    searches: Callable[[], Mapping[str, type[Config]]] = dict,
+    searches: Searches = _no_searches,
 ) -> None:
     """Call the function of a command with the configuration that the arguments describe.
 
@@ -71,7 +77,7 @@ def load_command(
     config_type: type[_Config],
     arguments: Sequence[str],
     *,
-    searches: Callable[[], Mapping[str, type[Config]]] = dict,
+    searches: Searches = _no_searches,
 ) -> _Config:
     """Return the configuration of a command: its YAML file, changed by `key=value` arguments.
 
@@ -83,7 +89,7 @@ def load_command(
         name: Name of the YAML file.
         config_type: The configuration.
         arguments: Arguments of the command.
-        searches: Returns the choices of `decoding`; called after the plug-ins are loaded.
+        searches: Called after the plug-ins are loaded.
 
     Raises:
         ValueError: A key or a choice is unknown, or a value is missing, has the wrong type or is
@@ -96,7 +102,7 @@ def load_command(
     types = dict(field_types(config_type))  # type: ignore[arg-type]  # a class has a hash
     if KEY in given and KEY in types:
         load_plugins(_read_list(given[KEY]))
-    choices = searches()
+    choices = searches(given)
     if choices:
         chosen = given.get("decoding", str(values["decoding"]))
         if chosen not in choices:

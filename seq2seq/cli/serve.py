@@ -2,7 +2,7 @@
 
 import gc
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,15 +16,10 @@ with imports_in_one_line():
     from seq2seq.export.folder import RUNTIME, ExportPrecision, read_runtime
     from seq2seq.files.paths import expand_home
     from seq2seq.files.text import open_lines
+    from seq2seq.runtime.devices import Engine
     from seq2seq.runtime.process import keep_freed_memory
-    from seq2seq.search.config import (
-        BeamConfig,
-        DecodingConfig,
-        GreedyConfig,
-        MbrConfig,
-        SamplingConfig,
-    )
-    from seq2seq.serving.config import Engine, ServeConfig
+    from seq2seq.search.config import SEARCHES, DecodingConfig
+    from seq2seq.serving.config import ServeConfig
     from seq2seq.serving.models import LoadedModel
     from seq2seq.text.habits import Split
 
@@ -49,9 +44,9 @@ def load_serve_config(*arguments: str) -> ServeConfig:
     return load_command("serve", ServeConfig, arguments, searches=_searches)
 
 
-def _searches() -> dict[str, type[DecodingConfig]]:
+def _searches(given: Mapping[str, str]) -> Mapping[str, type[DecodingConfig]]:
     """Return the searches; the service does not use searches of plug-ins."""
-    return {each().name: each for each in (GreedyConfig, BeamConfig, MbrConfig, SamplingConfig)}
+    return SEARCHES
 
 
 def serve(config: ServeConfig) -> None:

@@ -5,17 +5,17 @@ import math
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from seq2seq.checks import counted
 from seq2seq.runtime.process import imports_in_one_line
 
+# With engine=onnx, no import here or below may load torch, because an exported model does not need
+# it.
 with imports_in_one_line():
-    import torch
-
     from seq2seq.cli.command_line import run_command
     from seq2seq.cli.outputs import open_output, write
-    from seq2seq.cli.translate_config import TranslateConfig
+    from seq2seq.cli.translate_config import TranslateConfig, searches
     from seq2seq.cli.translate_lines import LineTranslator
     from seq2seq.cli.translate_streams import (
         TranslationProgress,
@@ -23,20 +23,20 @@ with imports_in_one_line():
         open_inputs,
         open_progress,
     )
-    from seq2seq.evaluation.measures import count_links
+    from seq2seq.export.translator import OnnxTranslator
     from seq2seq.files.atomic import NewFile, whole_files
     from seq2seq.files.links import check_links, parse_links
     from seq2seq.files.text import open_lines
     from seq2seq.inference.results import Translation
     from seq2seq.inference.sentence_splitting import has_attention
-    from seq2seq.inference.translator import Translator
     from seq2seq.inference.windows import BATCHES_PER_WINDOW
-    from seq2seq.kernels.products import use_kernels
+    from seq2seq.runtime.devices import Engine
     from seq2seq.runtime.process import keep_freed_memory
     from seq2seq.search.config import DEFAULT_SEARCH
-    from seq2seq.search.registry import decoding_config_types
     from seq2seq.text.rules import split_words
-    from seq2seq.visualization.page import AttentionPage
+
+if TYPE_CHECKING:
+    from seq2seq.inference.translator import Translator
 
 Report = Callable[[Translation, int], None]
 """Function that is called with each translation and the index of its line."""
@@ -49,7 +49,7 @@ Contents = Generator[tuple[Window, dict[str, bytes]], None, None]
 def main() -> None:
     """Run the command with the arguments of this process."""
     keep_freed_memory()
-    run_command("translate", TranslateConfig, translate, searches=decoding_config_types)
+    run_command("translate", TranslateConfig, translate, searches=searches)
 
 
 def translate(config: TranslateConfig) -> None:
@@ -69,24 +69,38 @@ def translate(config: TranslateConfig) -> None:
             "decoding chooses a search, but with reference= no search runs; remove decoding= and "
             "its keys, or reference="
         )
-    use_kernels(config.kernels)
-    if config.threads is not None:
-        torch.set_num_threads(config.threads)
     with ExitStack() as stack:
         inputs = open_inputs(config, stack)
-        translator = Translator.load(
-            config.checkpoint, device=config.device, precision=config.precision
-        )
-        lines = LineTranslator(config, translator)
+        lines = LineTranslator(config, _load(config))
         new_file = stack.enter_context(whole_files())
         outputs = _open_outputs(config, stack, new_file)
-        reports = _open_reports(config, translator, stack, new_file)
+        reports = _open_reports(config, lines, stack, new_file)
         progress = stack.enter_context(open_progress(config, first=inputs.first, stop=inputs.stop))
         windows = inputs.windows(BATCHES_PER_WINDOW * config.batch_size)
         with contextlib.closing(_translate(lines, windows, reports, progress)) as contents:
             is_read = _write(contents, outputs, has_reports=bool(reports))
         if is_read:
             progress.log_speed()
+
+
+def _load(config: TranslateConfig) -> "Translator | OnnxTranslator":
+    if config.engine is Engine.torch:
+        import torch
+
+        from seq2seq.inference.translator import Translator
+        from seq2seq.kernels.products import use_kernels
+
+        use_kernels(config.kernels)
+        if config.threads is not None:
+            torch.set_num_threads(config.threads)
+        return Translator.load(config.checkpoint, device=config.device, precision=config.precision)
+    [folder] = config.checkpoint
+    try:
+        return OnnxTranslator.load(folder, threads=config.threads or 1)
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"engine=onnx needs {error.name}; run: pip install {error.name}"
+        ) from error
 
 
 def _open_outputs(config: TranslateConfig, stack: ExitStack, new_file: NewFile) -> Outputs:
@@ -128,7 +142,7 @@ def _write(contents: Contents, outputs: Outputs, *, has_reports: bool) -> bool:
 
 
 def _open_reports(
-    config: TranslateConfig, translator: Translator, stack: ExitStack, new_file: NewFile
+    config: TranslateConfig, lines: LineTranslator, stack: ExitStack, new_file: NewFile
 ) -> list[Report]:
     """Open the outputs that are made from all translations together.
 
@@ -143,7 +157,7 @@ def _open_reports(
         shard, num_shards = config.shards()
         agreement = _agreement(
             config.gold,
-            translator,
+            lines,
             base=config.gold_base,
             has_last_line=shard == num_shards,
         )
@@ -154,6 +168,8 @@ def _open_reports(
 @contextlib.contextmanager
 def _page(path: str, new_file: NewFile) -> Iterator[Report]:
     """Show the best hypotheses on a page, numbered from 1."""
+    from seq2seq.visualization.page import AttentionPage
+
     with open_output(path, key="attention_html", new_file=new_file) as file:
         page = AttentionPage(file)
 
@@ -176,9 +192,11 @@ def _page(path: str, new_file: NewFile) -> Iterator[Report]:
 
 @contextlib.contextmanager
 def _agreement(
-    path: str, translator: Translator, *, base: int, has_last_line: bool
+    path: str, translator: LineTranslator, *, base: int, has_last_line: bool
 ) -> Iterator[Report]:
     """Compare the links of the references with gold links, and print their agreement at the end."""
+    from seq2seq.evaluation.measures import count_links
+
     counts = [0] * 4
     num_sentences = num_read = 0
     name = f"gold={path}"

@@ -1,7 +1,7 @@
 """The configuration of translate.py."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated
@@ -17,10 +17,10 @@ from seq2seq.checks import (
 )
 from seq2seq.cli.command_line import load_command
 from seq2seq.cli.outputs import check_overwrites
+from seq2seq.export.folder import check_decoding
 from seq2seq.kernels import Kernels
-from seq2seq.runtime.devices import Device, Precision
-from seq2seq.search.config import DecodingConfig
-from seq2seq.search.registry import decoding_config_types
+from seq2seq.runtime.devices import Device, Engine, Precision
+from seq2seq.search.config import SEARCHES, DecodingConfig
 from seq2seq.text.habits import Split
 
 _SHARD = re.compile("([1-9][0-9]{0,8})/([1-9][0-9]{0,8})")
@@ -61,13 +61,29 @@ class Use(Enum):
     """The output shows the attention of the model."""
 
 
+_ONLY_TORCH: dict[str, tuple[object, ...]] = {
+    "plugins": ([],),
+    "reference": (None,),
+    "prefixes": (None,),
+    "banned_phrases": (None,),
+    "unknown_words": (UnknownTokens.keep,),
+    "alignments": (None,),
+    "attention_plot": (None,),
+    "device": (Device.auto, Device.cpu),
+    "precision": (Precision.fp32,),
+    "kernels": (Kernels.fast,),
+}
+"""Keys of engine=torch, with the values that do not matter to engine=onnx."""
+
+
 @dataclass(kw_only=True, slots=True, repr=False)
 class TranslateConfig(Config):
     """The configuration of translate.py."""
 
     checkpoint: Annotated[FilePaths, Use.read]
     """Checkpoint file, or a directory that contains best.pt; several checkpoints make an
-    ensemble."""
+    ensemble. With engine=onnx, an exported folder."""
+    engine: Engine
     plugins: Annotated[list[str], Use.read]
     """Python files that register the attention types and searches in use."""
     text: str | None
@@ -173,6 +189,7 @@ class TranslateConfig(Config):
             part, number = self.shards()
             if not 1 <= part <= number:
                 yield f"shard={self.shard} must be PART/NUMBER, with a part from 1 to NUMBER: 3/16"
+        yield from self._contradictions_of_engine()
         shows_all = self.output_format is not OutputFormat.text
         n_best = getattr(self.decoding, "n_best", 1)  # greedy search has no n_best
         if n_best > 1 and not (shows_all or self.reference or self.attention_plot):
@@ -180,17 +197,43 @@ class TranslateConfig(Config):
                 f"decoding.n_best={n_best} asks for several translations, but output_format=text "
                 "writes the best one; choose nbest or json"
             )
-        types = decoding_config_types()
+        types = searches({"engine": self.engine.name})
         if types.get(self.decoding.name) is not type(self.decoding):
             yield (
                 f"decoding.name={self.decoding.name} is not the name of this search; remove it "
                 f"and choose decoding= one of {', '.join(sorted(types))}"
             )
 
+    def _contradictions_of_engine(self) -> Iterator[str]:
+        if self.engine is not Engine.onnx:
+            return
+        check_decoding(self.decoding)
+        if len(self.checkpoint) > 1:
+            yield f"checkpoint={shown(self.checkpoint)}: engine=onnx translates with one folder"
+        for key, unused in _ONLY_TORCH.items():
+            if (value := getattr(self, key)) not in unused:
+                value = value.name if isinstance(value, Enum) else value
+                text = shown(value) if isinstance(value, list) else value
+                yield f"{key}={text} is a key of engine=torch; remove it, or engine=onnx"
+
     def shards(self) -> tuple[int, int]:
         """Return the shard of the input to translate, from 1, and the number of shards."""
         found = _SHARD.fullmatch(self.shard or "1/1")
         return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def searches(given: Mapping[str, str]) -> Mapping[str, type[DecodingConfig]]:
+    """Return the searches of an engine; only engine=torch has those of plug-ins."""
+    if given.get("engine") == Engine.onnx.name:
+        return SEARCHES
+    try:
+        from seq2seq.search.registry import decoding_config_types
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"engine=torch needs {error.name}; engine=onnx translates with an exported folder "
+            "and without torch"
+        ) from error
+    return decoding_config_types()
 
 
 def load_translate_config(*arguments: str) -> TranslateConfig:
@@ -199,7 +242,7 @@ def load_translate_config(*arguments: str) -> TranslateConfig:
     Args:
         arguments: Command-line arguments, such as `"checkpoint=checkpoints/a"`.
     """
-    return load_command("translate", TranslateConfig, arguments, searches=decoding_config_types)
+    return load_command("translate", TranslateConfig, arguments, searches=searches)
 
 
 def shown(paths: Sequence[str] | None) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from seq2seq.cli.translate_config import (
     OutputFormat,
@@ -12,19 +13,21 @@ from seq2seq.cli.translate_config import (
     shown,
 )
 from seq2seq.cli.translate_streams import Window, format_translation
-from seq2seq.data.tokenizers.interface import plain_tokenizer
-from seq2seq.data.tokenizers.sentencepiece import SentencePieceTokenizer
+from seq2seq.export.translator import OnnxTranslator
 from seq2seq.files.atomic import whole_file
-from seq2seq.files.links import format_links
+from seq2seq.files.links import Links, format_links
 from seq2seq.files.paths import expand_home
 from seq2seq.files.text import open_lines
 from seq2seq.inference.lexical_constraints import BannedPhrases, PrefixError
 from seq2seq.inference.results import Translation
 from seq2seq.inference.sentence_splitting import has_attention
 from seq2seq.inference.tally import StreamCounts
-from seq2seq.inference.translator import Translator
-from seq2seq.inference.unknown_words import UnknownWords
 from seq2seq.inference.windows import ignore
+
+# An exported model translates without torch, so no import of this module may load it.
+if TYPE_CHECKING:
+    from seq2seq.inference.translator import Translator
+    from seq2seq.inference.unknown_words import UnknownWords
 
 
 class LineTranslator:
@@ -39,7 +42,7 @@ class LineTranslator:
         OSError: A file cannot be read, or the directory of plots cannot be created.
     """
 
-    def __init__(self, config: TranslateConfig, translator: Translator) -> None:
+    def __init__(self, config: TranslateConfig, translator: "Translator | OnnxTranslator") -> None:
         self.config = config
         self._translator = translator
         for key, path in config.given(Use.attention).items():
@@ -49,7 +52,7 @@ class LineTranslator:
                     f"has none; remove {key} or use another checkpoint"
                 )
         self._plots = _directory_of_plots(config)
-        self._banned = BannedPhrases(_read_phrases(config), translator.tokenizers.target)
+        self._banned = BannedPhrases(_read_phrases(config), translator.tokenizers[1])
         decoding = None if config.reference else config.decoding
         self.counts = StreamCounts(translator.tags, decoding, self._banned)
         """Counts of everything that deserves a warning so far."""
@@ -78,13 +81,17 @@ class LineTranslator:
                 "output": format_translation(self.config, translation, index=number + offset)
             }
             if self.config.alignments:
-                links = self._translator.links(translation)
+                links = self.links(translation)
                 contents["alignments"] = f"{format_links(links)}\n".encode()
             yield number, translation, contents
 
+    def links(self, translation: Translation) -> Links:
+        """Return the word links of the best hypothesis."""
+        return _with_torch(self._translator).links(translation)
+
     def _score(self, window: Window, on_line: Callable[[str], None]) -> Iterator[Translation]:
         self.counts.line_name = partial(self._line_name, window)
-        return self._translator.score(
+        return _with_torch(self._translator).score(
             window.pairs,
             batch_size=self.config.batch_size,
             on_translation=lambda scored: on_line(scored.source),
@@ -94,15 +101,19 @@ class LineTranslator:
     def _search(self, window: Window, on_line: Callable[[str], None]) -> Iterator[Translation]:
         lines, prefixes = zip(*window.pairs, strict=True)
         self.counts.line_name = partial(self._line_name, window)
+        constraints: dict[str, Any] = {}
+        if self.config.prefixes:
+            constraints["prefixes"] = prefixes
+        if self.config.banned_phrases:
+            constraints["banned_phrases"] = self._banned
         found = self._translator.translate(
             lines,
             self.config.decoding,
             batch_size=self.config.batch_size,
             split=self.config.split,
-            prefixes=prefixes if self.config.prefixes else None,
-            banned_phrases=self._banned,
             on_translation=lambda found: on_line(found.source),
             counts=self.counts,
+            **constraints,
         )
         if self._unknown_words is not None:
             found = map(self._unknown_words.replace, found)
@@ -117,6 +128,12 @@ class LineTranslator:
         return window.line_name(index) if has_several else str(window.line + index + 1)
 
 
+def _with_torch(translator: "Translator | OnnxTranslator") -> "Translator":
+    """Return a translator that does more than search, as keys of engine=torch require."""
+    assert not isinstance(translator, OnnxTranslator), "checked by the configuration"
+    return translator
+
+
 def _read_phrases(config: TranslateConfig) -> list[str]:
     if config.banned_phrases is None:
         return []
@@ -128,8 +145,8 @@ def _read_phrases(config: TranslateConfig) -> list[str]:
 
 
 def _unknown_words(
-    config: TranslateConfig, translator: Translator, counts: StreamCounts
-) -> UnknownWords | None:
+    config: TranslateConfig, translator: "Translator | OnnxTranslator", counts: StreamCounts
+) -> "UnknownWords | None":
     """Return what replaces unknown words; None if they are kept.
 
     Raises:
@@ -137,6 +154,11 @@ def _unknown_words(
     """
     if config.unknown_words is UnknownTokens.keep:
         return None
+    from seq2seq.data.tokenizers.interface import plain_tokenizer
+    from seq2seq.data.tokenizers.sentencepiece import SentencePieceTokenizer
+    from seq2seq.inference.unknown_words import UnknownWords
+
+    translator = _with_torch(translator)
     if isinstance(plain_tokenizer(translator.tokenizers.target), SentencePieceTokenizer):
         raise ValueError(
             "unknown_words=copy has no effect: a model of sub-words spells every word; train with "

@@ -118,11 +118,11 @@ def check_decoding(config: DecodingConfig) -> None:
     if type(config) not in _SEARCHES.values():
         raise ValueError(
             f"decoding={config.name}: an exported model searches greedily or with a beam; choose "
-            "one of them, or translate with seq2seq.Translator"
+            "one of them, or translate with engine=torch or seq2seq.Translator"
         )
     for key in _LACKING:
         if (value := getattr(config, key, 0)) != 0:
             raise ValueError(
-                f"decoding.{key}={value} is an option of seq2seq.Translator, which an exported "
-                "model does not have; set it to 0, or translate with seq2seq.Translator"
+                f"decoding.{key}={value} is an option that an exported model does not have; set "
+                "it to 0, or translate with engine=torch or seq2seq.Translator"
             )

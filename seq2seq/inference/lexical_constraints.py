@@ -3,15 +3,11 @@
 import logging
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
 
-from seq2seq.inference.results import EncodedLine, Translation, encode_targets
+from seq2seq.inference.results import EncodedLine, TextTokenizer, Translation, encode_targets
 from seq2seq.inference.tally import Tally
 from seq2seq.search.config import DecodingConfig
 from seq2seq.special_tokens import UNK
-
-if TYPE_CHECKING:  # translating with an exported model needs no torch
-    from seq2seq.data.tokenizers.interface import Tokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +27,7 @@ def encode_prefixes(
     prefixes: Sequence[str],
     sources: Sequence[EncodedLine],
     *,
-    tokenizer: "Tokenizer",
+    tokenizer: TextTokenizer,
     decoding: DecodingConfig,
     count: Callable[[str, int], None],
     indices: Sequence[int],
@@ -83,7 +79,7 @@ class BannedPhrases:
         [[6, 4, 5], [5]]
     """
 
-    def __init__(self, phrases: Iterable[str], tokenizer: "Tokenizer") -> None:
+    def __init__(self, phrases: Iterable[str], tokenizer: TextTokenizer) -> None:
         """Encode the phrases with the target tokenizer.
 
         Raises:

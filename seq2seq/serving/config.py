@@ -1,22 +1,12 @@
 """The configuration of the service."""
 
 from dataclasses import dataclass
-from enum import Enum
 from typing import Annotated
 
 from seq2seq.checks import Config, Count, FilePath, FilePaths, Name, Positive, Range, Threads
-from seq2seq.runtime.devices import Device, Precision
+from seq2seq.runtime.devices import Device, Engine, Precision
 from seq2seq.search.config import BeamConfig, DecodingConfig, GreedyConfig
 from seq2seq.text.habits import Split
-
-
-class Engine(Enum):
-    """The library that computes the model."""
-
-    torch = "torch"
-    """PyTorch, for checkpoints of train.py."""
-    onnx = "onnx"
-    """onnxruntime, for folders that seq2seq-export wrote."""
 
 
 @dataclass(kw_only=True, slots=True, repr=False)

@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypedDict
 
+import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_environment
 from markupsafe import Markup
+from numpy.typing import NDArray
 
 from seq2seq.visualization.figures import COLORS, SHAPES, Chart
 
 if TYPE_CHECKING:  # a service with exported models needs no torch
     from torch import Tensor
 
+Floats = NDArray[np.float32]
 FULL = 1000
 """A weight of 1 on the page; weights are rounded to thousandths."""
 _HERE = Path(__file__).parent
@@ -76,10 +79,11 @@ class ShownAttention(TypedDict):
 
 
 def shown_attention(
-    source_tokens: Sequence[str], target_tokens: Sequence[str], attention_weights: "Tensor"
+    source_tokens: Sequence[str], target_tokens: Sequence[str], attention_weights: "Tensor | Floats"
 ) -> ShownAttention:
     """Return the data that the view of attention shows for weights (N, T, S)."""
-    weights = (FULL * attention_weights.double()).round().int().tolist()
+    # `tolist` works for tensors and for the arrays of an exported model.
+    weights = np.rint(FULL * np.array(attention_weights.tolist())).astype(int).tolist()
     return {
         "source_tokens": list(source_tokens),
         "target_tokens": list(target_tokens),
@@ -123,7 +127,7 @@ class AttentionPage:
         target: str,
         source_tokens: Sequence[str],
         target_tokens: Sequence[str],
-        attention_weights: "Tensor",
+        attention_weights: "Tensor | Floats",
         note: str,
     ) -> None:
         """Write a sentence and its translation.

@@ -1,5 +1,7 @@
 import io
+import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -275,6 +277,78 @@ def test_copying_unknown_words_is_refused_for_sub_words(checkpoint_path):
 
     with pytest.raises(ValueError, match="unknown_words=copy has no effect: a model of sub-words"):
         translate(config)
+
+
+@pytest.fixture
+def without_torch(tmp_path):
+    """Return what runs the command in a process that cannot import torch."""
+    code = "import sys; sys.modules['torch'] = None; from seq2seq.cli import translate as command; "
+
+    def run_command(*arguments):
+        return subprocess.run(
+            [sys.executable, "-c", code + "command.main()", *arguments],
+            capture_output=True,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            timeout=100,
+            check=False,
+        )
+
+    return run_command
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {},
+        {"decoding": "greedy", "batch_size": 2, "shard": "2/2", "split": "never"},
+        {"decoding.n_best": 3, "output_format": "nbest"},
+    ],
+)
+def test_an_exported_folder_gives_the_output_of_its_checkpoint_without_torch(
+    checkpoint_path, exported, tmp_path, run, without_torch, caplog, keys
+):
+    (tmp_path / "in.de").write_text("Ein hund \u03be. Zwei 12\n\n12:30\nder mann 7\n\ufffd\n")
+    arguments = [f"{key}={value}" for key, value in {"input": "in.de", **keys}.items()]
+    run(main, f"checkpoint={checkpoint_path}", "device=cpu", "output=torch.en", *arguments)
+
+    done = without_torch(f"checkpoint={exported}", "engine=onnx", "output=onnx.en", *arguments)
+
+    assert done.returncode == 0, done.stderr
+    texts = [(tmp_path / f"{name}.en").read_text() for name in ("torch", "onnx")]
+    # The last digits of a score may differ.
+    expected, found = (re.sub(r" [|]{3} -\d+[.]\d+$", "", text, flags=re.M) for text in texts)
+    assert found == expected
+    warnings = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert done.stderr.decode().splitlines() == [f"warning: {text}" for text in warnings]
+
+
+def test_attention_of_an_exported_folder_is_shown_without_torch(exported, tmp_path, without_torch):
+    keys = ["text=ein hund", "output_format=json", "attention_html=page.html"]
+    done = without_torch(f"checkpoint={exported}", "engine=onnx", *keys)
+
+    [hypothesis] = json.loads(done.stdout)["hypotheses"]
+    page = (tmp_path / "page.html").read_text()
+    [shown] = re.findall(r'<script type="application/json" class="attention">(.*)</script>', page)
+    assert json.loads(shown)["weights"] == [
+        [[round(1000 * weight) for weight in row] for row in head]
+        for head in hypothesis["attention"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ([], "engine=torch needs torch; engine=onnx translates with an exported folder"),
+        (["engine=onnx", "decoding=sampling"], "decoding=sampling: an exported model searches"),
+        (["engine=onnx"], "a: no folder with a runtime.json; give one that seq2seq-export wrote"),
+    ],
+)
+def test_what_needs_torch_is_refused_in_one_line_without_it(without_torch, arguments, line):
+    done = without_torch("checkpoint=a", "text=ja", *arguments)
+
+    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1), done.stderr
+    assert done.stderr.decode().startswith(f"error: {line}")
 
 
 def test_a_prefix_that_is_too_long_is_refused_by_file_and_line(checkpoint, write):

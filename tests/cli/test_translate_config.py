@@ -65,6 +65,22 @@ SCORED = {"input": "i", "reference": "r"}
         ({"input": ["a", "b"], "prefixes": "p"}, "prefixes=p names 1 files; give 2"),
         ({"prefixes": "p", "output": "p"}, "output=p would overwrite the file of prefixes=p"),
         ({"banned_phrases": "p", "output": "p"}, "output=p would overwrite the file of banned"),
+        *(
+            ({"engine": "onnx", "input": "i", key: value}, f"^{key}=.* is a key of engine=torch;")
+            for key, value in {
+                "plugins": ["p.py"],
+                "reference": "r",
+                "prefixes": "p",
+                "banned_phrases": "b",
+                "unknown_words": UnknownTokens.copy,
+                "alignments": "a",
+                "attention_plot": "a",
+                "device": "cuda",
+                "precision": "int8",
+                "kernels": "plain",
+            }.items()
+        ),
+        ({"engine": "onnx", "checkpoint": ["a", "b"]}, r"checkpoint=\[a,b\]: engine=onnx tra"),
         ({"shard": "1/2"}, "shard=1/2 needs one input file; give input=FILE"),
         *(
             ({"input": "i", "shard": shard}, f"shard={shard} must be PART/NUMBER")
@@ -74,7 +90,7 @@ SCORED = {"input": "i", "reference": "r"}
 )
 def test_invalid_values_are_refused_by_name(changes, message):
     with pytest.raises(ValueError, match=message):
-        make_translate_config("run", **changes)
+        make_translate_config(**{"checkpoint": "run"} | changes)
 
 
 def test_several_translations_that_nothing_writes_are_refused():
