@@ -20,7 +20,6 @@ from seq2seq.config.composition import (
     config_directory,
     describe_error,
     describe_unknown_key,
-    warn_of_repeated_keys,
 )
 from seq2seq.config.plugins import KEY, load_plugins
 from seq2seq.runtime.process import interrupts_in_one_line, log_to_stderr
@@ -95,7 +94,6 @@ def load_command(
         ValueError: A key or a choice is unknown, or a value is missing, has the wrong type or is
             out of its range.
     """
-    warn_of_repeated_keys(arguments)
     given = dict(map(_key_and_text, arguments))
     values = _defaults(name)
     del values["help"]

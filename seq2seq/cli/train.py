@@ -21,7 +21,7 @@ with imports_in_one_line():
 
     from seq2seq.cli.command_line import one_line_errors
     from seq2seq.cli.sweep import launched_job, run_job, stopped_sweeps_in_one_line
-    from seq2seq.config.composition import check_repeated_keys, config_directory, to_dataclass
+    from seq2seq.config.composition import config_directory, to_dataclass
     from seq2seq.config.plugins import as_argument, load_plugins, load_plugins_of
     from seq2seq.config.schema import Metric, TrainConfig, config_groups, register_schemas
     from seq2seq.config.serialization import config_from_dict
@@ -65,7 +65,6 @@ def _load_and_train() -> None:
     for place, option in enumerate(sys.argv[:-1]):
         if option in ("--config-path", "-cp"):  # Hydra would look beside this module
             sys.argv[place + 1] = str(Path(sys.argv[place + 1]).resolve())
-    check_repeated_keys(sys.argv[1:])
     load_plugins_of(sys.argv[1:])
     register_schemas()
     with stopped_sweeps_in_one_line():

@@ -2,9 +2,8 @@
 
 import difflib
 import errno
-import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -29,8 +28,6 @@ from yaml import MarkedYAMLError, YAMLError  # type: ignore[import-untyped]
 
 from seq2seq.files.paths import resource
 from seq2seq.runtime.process import DeviceMemoryError
-
-logger = logging.getLogger(__name__)
 
 _Config = TypeVar("_Config")
 
@@ -92,7 +89,6 @@ def load_as(schema: type[_Config], name: str, overrides: Sequence[str]) -> _Conf
     outer = GlobalHydra.instance().hydra
     GlobalHydra.instance().clear()
     try:
-        check_repeated_keys(overrides)
         with initialize_config_dir(version_base="1.3", config_dir=str(config_directory())):
             return to_dataclass(compose(name, overrides=list(overrides)), schema)
     except (HydraException, OmegaConfBaseException, YAMLError, ValueError) as error:
@@ -131,49 +127,6 @@ def _added_keys(config: DictConfig, prefix: str = "") -> Iterator[str]:
             yield f"{prefix}{key}"
         elif not OmegaConf.is_missing(config, key) and OmegaConf.is_dict(config[key]):
             yield from _added_keys(config[key], f"{prefix}{key}.")
-
-
-def check_repeated_keys(overrides: Sequence[str]) -> None:
-    """Warn of a key with several values, and refuse a dictionary that has a key twice.
-
-    Raises:
-        ValueError: A dictionary in an override has a key twice.
-
-    Example:
-        >>> check_repeated_keys(["data.train={a: [1.tsv], b: [2.tsv]}"])
-        >>> check_repeated_keys(["data.train={a: [1.tsv], a: [2.tsv]}"])
-        Traceback (most recent call last):
-        ValueError: data.train has the key a twice; give each a name of its own
-    """
-    warn_of_repeated_keys(overrides)
-    for override in overrides:
-        key, _, value = override.partition("=")
-        if "{" not in value:
-            continue
-        try:
-            OmegaConf.create(re.sub(r":(?=\S)", ": ", value))  # only YAML needs the space
-        except YAMLError as error:  # Hydra reports any other mistake
-            found = re.match("found duplicate key (.*)", getattr(error, "problem", None) or "")
-            if found:
-                raise ValueError(
-                    f"{key} has the key {found[1]} twice; give each a name of its own"
-                ) from error
-
-
-def warn_of_repeated_keys(overrides: Iterable[str]) -> None:
-    """Warn of a key with several values."""
-    values: dict[str, str] = {}
-    repeated = {}
-    for override in overrides:
-        key, equals, value = override.partition("=")
-        name = key.lstrip("+")
-        # -o and ~key set no value; the list a,b of a sweep counts as one value here.
-        if equals and not key.startswith(("-", "~")):
-            if values.get(name, value) != value:
-                repeated[name] = value
-            values[name] = value
-    for name, value in repeated.items():
-        logger.warning("%s is given several times; the last value counts: %s=%s", name, name, value)
 
 
 def describe_error(error: BaseException) -> str:

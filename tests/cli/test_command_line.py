@@ -162,10 +162,8 @@ def test_a_key_without_a_value_is_named():
         load_command("score", ScoreConfig, ["hypotheses=a"])
 
 
-def test_the_last_of_several_values_holds_with_a_warning(caplog):
+def test_the_last_of_several_values_holds():
     assert load("batch_size=3", "batch_size=4").batch_size == 4
-
-    assert "the last value counts: batch_size=4" in caplog.text
 
 
 def test_help_has_all_keys_with_their_values(monkeypatch, capsys):

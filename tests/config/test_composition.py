@@ -13,7 +13,6 @@ from seq2seq.config.composition import (
     RETIRED_KEYS,
     USER_ERRORS,
     RetiredKey,
-    check_repeated_keys,
     config_directory,
     describe_error,
     load_as,
@@ -41,59 +40,6 @@ def test_composing_leaves_the_state_of_hydra_as_it_was():
 
         assert outer is not None
         assert GlobalHydra.instance().hydra is outer
-
-
-@pytest.mark.parametrize(
-    ("override", "key"),
-    [
-        ("data.train={a: [1.tsv], a: [2.tsv]}", "a"),
-        ("data.train={a:[1.tsv],a:[2.tsv]}", "a"),
-        ("data.train={a: {files: [1.tsv], weight: 1, weight: 2}}", "weight"),
-        ("data.train={'a b': [1.tsv], 'a b': ['2:3.tsv']}", "a b"),
-    ],
-)
-def test_a_repeated_key_is_named(override: str, key: str) -> None:
-    with pytest.raises(ValueError, match=rf"^data\.train has the key {key} twice; "):
-        check_repeated_keys(["seed=1", override])
-
-
-@pytest.mark.parametrize(
-    "override",
-    [
-        "data.train={a: {files: [1.tsv], weight: 1}, b: {files: [2.tsv], weight: 1}}",
-        "data.train=['{a','a}']",
-        "data.train={a: [1.tsv]",
-        "text={a: b: c}",
-        "data.train={a: [gr\udcfc.tsv]}",  # a file name that is not UTF-8
-        "training.max_updates=3",
-    ],
-)
-def test_other_overrides_pass(override: str) -> None:
-    check_repeated_keys([override])
-
-
-def test_a_configuration_is_refused_before_it_is_composed() -> None:
-    with pytest.raises(ValueError, match="has the key a twice"):
-        load_config("data=files", "data.train={a: [1.tsv], a: [2.tsv]}", "data.valid=[3.tsv]")
-
-
-@pytest.mark.parametrize(
-    ("overrides", "warnings"),
-    [
-        (["seed=1", "+seed=2"], ["seed is given several times; the last value counts: seed=2"]),
-        (
-            ["data=files", "data.root=a", "data=grammar", "data=files", "-m", "~seed", "~seed"],
-            ["data is given several times; the last value counts: data=files"],
-        ),
-        (["seed=1,2", "seed=1,2", "plugins=[a.py]", "data.num_test=3"], []),
-    ],
-)
-def test_a_key_with_several_values_is_named_in_a_warning(
-    overrides: list[str], warnings: list[str], caplog: pytest.LogCaptureFixture
-) -> None:
-    check_repeated_keys(overrides)
-
-    assert [record.getMessage() for record in caplog.records] == warnings
 
 
 @pytest.mark.parametrize(
