@@ -241,16 +241,19 @@ def has_spaces(lines: Sequence[str]) -> bool:
     return is_split and sum(map(len, words)) <= _LONGEST_WORDS * len(words)
 
 
-def text_lengths(lines: Sequence[str]) -> list[int]:
+def text_lengths(lines: Sequence[str]) -> tuple[list[int], str]:
     """Return the length of each line in words, or in characters if the text has no spaces.
+
+    Returns:
+        The lengths, and their unit: "words" or "characters".
 
     Example:
         >>> text_lengths(["a dog runs", "", "it barks"])
-        [3, 0, 2]
+        ([3, 0, 2], 'words')
     """
     if has_spaces(lines):
-        return [len(line.split()) for line in lines]
-    return [len("".join(line.split())) for line in lines]
+        return [len(line.split()) for line in lines], "words"
+    return [len("".join(line.split())) for line in lines], "characters"
 
 
 def describe_long_line(texts: Mapping[str, Sequence[str]]) -> str | None:

@@ -20,12 +20,12 @@ from seq2seq.evaluation.metrics import (
     bins_at,
     corpus_bleu,
     equal_bins,
-    has_spaces,
     text_lengths,
 )
 from seq2seq.evaluation.significance import compare_groups
 from seq2seq.studies.agreement import Divergences, link_errors, mean_divergence
 from seq2seq.studies.comparison import groups_with_first_test_set
+from seq2seq.studies.measures import have_same_tokens
 from seq2seq.studies.runs import MEASURES, Group, Spread, StudyRun
 from seq2seq.studies.tables import column, known_measures, number_cell, spread
 from seq2seq.training.monitoring.tensorboard import (
@@ -43,6 +43,16 @@ _TITLES = {
         for name, each in measures.MEASURES.items()
     },
 }
+_PER_TOKEN = {
+    TRAIN_LOSS,
+    *(f"valid/{name}" for name, each in measures.MEASURES.items() if each.is_per_token),
+}
+"""Tags of the curves whose values depend on how a tokenizer splits text."""
+_OTHER_TOKENS = (
+    "Some groups split the test set into other tokens than others: a word may be one token in one "
+    "group and several in another. The charts of values per token say so; compare lines there only "
+    "between groups with the same tokens, and otherwise the loss per character."
+)
 _MAX_POINTS = 400
 """Maximum number of points of a line, which bounds the size of the page."""
 Curves = Mapping[str, Mapping[int, float]]
@@ -56,7 +66,9 @@ class LengthScore(NamedTuple):
     """BLEU of a group on the test sentences in a range of source length."""
 
     group: str
-    source_words: str
+    source_length: str
+    unit: str
+    """Unit of the source length: words or characters."""
     sentences: int
     bleu: float
     bleu_deviation: float | None
@@ -78,8 +90,11 @@ def curves_section(groups: Sequence[Group], notes: list[str]) -> Section:
             if not needed <= found.keys()
         ]
         of_groups.append([found for found in curves if needed <= found.keys()])
+    are_comparable = have_same_tokens(groups)
     charts = []
     for tag, (title, unit) in _TITLES.items():
+        if tag in _PER_TOKEN and not are_comparable:
+            title += " (not comparable: other tokens)"
         means = [
             mean_curve(curves, tag, group=i, name=groups[i].label)
             for i, curves in enumerate(of_groups)
@@ -93,8 +108,9 @@ def curves_section(groups: Sequence[Group], notes: list[str]) -> Section:
     )
     if not charts:
         return Section(title="Learning curves")
+    paragraphs = [text] if are_comparable else [text, _OTHER_TOKENS]
     axes = list(charts[0]["axes"])
-    return Section(title="Learning curves", paragraphs=[text], charts=charts, axes=axes)
+    return Section(title="Learning curves", paragraphs=paragraphs, charts=charts, axes=axes)
 
 
 def read_curves(path: Path) -> dict[str, dict[int, float]]:
@@ -284,7 +300,7 @@ def bleu_by_length(
 
     Args:
         groups: The groups; only those with the test set of the first group are scored.
-        limits: Upper limits of the ranges in words; none for about equally many sentences in each.
+        limits: Upper limits of the ranges; none for about equally many sentences in each.
         notes: Gets a line if the sources are not known.
     """
     members = [groups[i] for i in groups_with_first_test_set(groups)]
@@ -295,12 +311,12 @@ def bleu_by_length(
     except USER_ERRORS as error:
         notes.append(f"BLEU by source length is not shown: {describe_error(error)}.")
         return []
-    lengths = np.array(text_lengths(sources))
-    if not has_spaces(sources):
+    lengths, unit = text_lengths(sources)
+    if unit != "words":
         notes.append(
-            "The sources have hardly any spaces, so source lengths are counted in characters."
+            f"The sources have hardly any spaces, so source lengths are counted in {unit}."
         )
-    bins = bins_at(limits) if limits else equal_bins(lengths.tolist(), num_bins=_NUM_LENGTHS)
+    bins = bins_at(limits) if limits else equal_bins(lengths, num_bins=_NUM_LENGTHS)
     scores: list[LengthScore] = []
     for group, each in itertools.product(members, bins):
         is_inside = np.array(list(map(each.has, lengths)))
@@ -311,7 +327,7 @@ def bleu_by_length(
         number = statistics.shape[1]
         _, deviation = Spread.of(corpus_bleu(statistics.sum(axis=1)).tolist())
         interval = (min(max(end, 0.0), 100.0) for end in compared.interval)
-        values = each.label, number, compared.effect, deviation, *interval, compared.covers
+        values = each.label, unit, number, compared.effect, deviation, *interval, compared.covers
         scores.append(LengthScore(group.label, *values))
     return scores
 
@@ -333,7 +349,7 @@ def breakdown_section(groups: Sequence[Group], lengths: Sequence[LengthScore]) -
     if not parts:
         return Section(title="Length and rare words")
     text = (
-        "BLEU of the test sentences in ranges of their source length in words, and F1 of words by "
+        "BLEU of the test sentences in ranges of their source length, and F1 of words by "
         "their number of occurrences in the training data. Bars are standard deviations over the "
         "runs. The table of BLEU has 95% intervals over seeds and sentences; the interval of a "
         "single run covers these sentences only."
@@ -343,7 +359,7 @@ def breakdown_section(groups: Sequence[Group], lengths: Sequence[LengthScore]) -
 
 
 def _by_length(groups: Sequence[Group], scores: Sequence[LengthScore]) -> tuple[Chart, Table]:
-    counts = {each.source_words: counted(each.sentences, "sentence") for each in scores}
+    counts = {each.source_length: counted(each.sentences, "sentence") for each in scores}
     labels = [group.label for group in groups]
     values: dict[int, list[tuple[Spread, Cell]]] = {}
     for each in scores:
@@ -351,7 +367,8 @@ def _by_length(groups: Sequence[Group], scores: Sequence[LengthScore]) -> tuple[
         cell = Cell(f"{each.bleu:.2f} {interval}", each.bleu)
         found = Spread(each.bleu, each.bleu_deviation), cell
         values.setdefault(labels.index(each.group), []).append(found)
-    return _by_bin(("BLEU by source length", "Source words", "BLEU"), groups, counts, values)
+    titles = "BLEU by source length", f"Source {scores[0].unit}", "BLEU"
+    return _by_bin(titles, groups, counts, values)
 
 
 def _by_frequency(groups: Mapping[int, Group]) -> tuple[Chart, Table]:

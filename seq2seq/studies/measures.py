@@ -1,7 +1,7 @@
 """Compare every measure of a study with the baseline, and find numbers to sort sentences by."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import fmean
 
 import numpy as np
@@ -33,7 +33,11 @@ def compare_measures(comparisons: Sequence[BaselineComparison], notes: list[str]
         comparisons: The groups and their baselines.
         notes: Groups with too few rare words for a test add a line.
     """
-    others = [each for each in comparisons if each.baseline and not have_same_tokens(each)]
+    others = [
+        each
+        for each in comparisons
+        if each.baseline and not have_same_tokens((each.group, each.baseline))
+    ]
     if others:
         titles = ", ".join(each.title for each in MEASURES.values() if each.is_per_token)
         notes.append(
@@ -67,9 +71,9 @@ def compare_measures(comparisons: Sequence[BaselineComparison], notes: list[str]
             each.columns |= {f"{name}_{end}": v for end, v in zip(ENDINGS, values, strict=True)}
 
 
-def have_same_tokens(compared: BaselineComparison) -> bool:
-    """Return whether a group and its baseline split each sentence into equally many tokens."""
-    runs = [run for side in (compared.group, compared.baseline) if side for run in side.runs]
+def have_same_tokens(groups: Iterable[Group]) -> bool:
+    """Return whether groups split each sentence of the test set into equally many tokens."""
+    runs = [run for group in groups for run in group.runs]
     for name in ("loss", "coverage"):  # they count the target tokens and the source tokens
         counts = [run.statistics[name][:, 0, 1] for run in runs if name in run.statistics]
         if any(not np.array_equal(each, counts[0]) for each in counts):

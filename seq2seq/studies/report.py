@@ -236,7 +236,7 @@ def shown_sentences(groups: Sequence[Group], notes: list[str]) -> list[ShownSent
     for values in numbers.values():
         highest = sorted(range(len(sources)), key=lambda i: (-values[i], i))
         chosen += [i for i in highest[:NUM_EXTREME] if sources[i].strip()]
-    lengths = text_lengths(sources)
+    lengths, unit = text_lengths(sources)
     chosen = sorted(dict.fromkeys(chosen), key=lambda i: (lengths[i], i))
     found = {}
     for index in members:
@@ -268,7 +268,7 @@ def shown_sentences(groups: Sequence[Group], notes: list[str]) -> list[ShownSent
             }
             for index, each in of_groups
         ]
-        of_line = {"Source words": float(lengths[line])}
+        of_line = {f"Source {unit}": float(lengths[line])}
         of_line |= {name: round(values[line], 3) for name, values in numbers.items()}
         sentences.append(
             {
@@ -288,7 +288,7 @@ def choose_sentences(sources: Sequence[str], number: int) -> list[int]:
         >>> choose_sentences(["a b c", "a", "", "a b", "a b c d"], 2)
         [3, 4]
     """
-    lengths = text_lengths(sources)
+    lengths, _ = text_lengths(sources)
     known = [i for i, length in enumerate(lengths) if length]
     ordered = sorted(known, key=lambda i: (lengths[i], i))
     number = min(number, len(ordered))

@@ -113,6 +113,18 @@ def test_a_study_has_charts_with_a_line_for_each_group_that_has_the_measure(trai
     assert section.axes == ["Updates", "Minutes", "Target tokens"]
 
 
+def test_curves_per_token_of_groups_with_other_tokens_are_marked(trained):
+    groups = group_runs(read_runs([trained]))
+    statistics = groups[1].runs[0].statistics
+    statistics["loss"] = statistics["loss"] + [0, 1]  # one more token in each sentence
+
+    section = curves_section(groups, [])
+
+    comparable = [each["title"] for each in section.charts if "(not comp" not in each["title"]]
+    assert comparable == [f"{name}, validation" for name in ("BLEU", "chrF", "Loss per character")]
+    assert "loss per character" in section.paragraphs[1]
+
+
 def test_each_head_of_each_run_has_a_row_and_a_point(groups):
     section = attention_section(groups)
 
@@ -231,9 +243,12 @@ def test_sources_without_spaces_are_measured_in_characters(tmp_path):
     for path in write_study(tmp_path).iterdir():
         (path / "test.src").write_text("".join(f"{line}\n" for line in sources * 6))
 
-    scores = bleu_by_length(group_runs(read_runs([tmp_path])), [4], notes := [])
+    groups = group_runs(read_runs([tmp_path]))
+    scores = bleu_by_length(groups, [4], notes := [])
 
-    assert [(each.source_words, each.sentences) for each in scores][:2] == [
+    [chart] = breakdown_section(groups, scores).charts
+    assert chart["figure"]["layout"]["xaxis"]["title"]["text"] == "Source characters"
+    assert [(each.source_length, each.sentences) for each in scores][:2] == [
         ("1-4", 6),
         ("5+", 18),
     ]
@@ -251,7 +266,7 @@ def test_the_bleu_of_the_chosen_ranges_has_deviations_and_intervals(tmp_path):
     scores = bleu_by_length(groups, [1, 3], notes := [])
 
     assert notes == []
-    found = {(each.group, each.source_words): each for each in scores}
+    found = {(each.group, each.source_length): each for each in scores}
     assert list(found) == [(name, words) for name in ("dot", "none") for words in ("2-3", "4+")]
     none = found["none", "2-3"]
     assert (none.sentences, none.interval_covers) == (20, "seeds and sentences")
