@@ -7,7 +7,7 @@ import hmac
 import logging
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Container, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -326,15 +326,26 @@ class Service:
         return found[0]
 
 
-def _known(code: str, known: Container[str]) -> str:
-    """Return a known code, which may be a language without its script or region.
+def _known(code: str, known: Collection[str]) -> str:
+    """Return a known code for a language; it may have another case, script or region.
+
+    A language without its script or region comes first, then the only one that adds them.
 
     Example:
-        >>> _known("zh-Hans", {"zh", "en"}), _known("EN", {"zh", "en"}), _known("fr", {"en"})
-        ('zh', 'en', 'fr')
+        >>> _known("zh-Hans", {"zh", "en"}), _known("pt_br", {"pt-BR"}), _known("pt", {"pt-BR"})
+        ('zh', 'pt-BR', 'pt-BR')
+        >>> _known("fr", {"en"}), _known("pt", {"pt-BR", "pt-PT"}), _known("pt-PT", {"pt-BR"})
+        ('fr', 'pt', 'pt-PT')
     """
-    forms = (code, code.lower(), code.lower().replace("_", "-").partition("-")[0])
-    return next((form for form in forms if form in known), code)
+    if code in known:
+        return code
+    parts = code.lower().replace("_", "-").split("-")
+    forms = {each.lower().replace("_", "-"): each for each in known}
+    for length in range(len(parts), 0, -1):
+        if found := forms.get("-".join(parts[:length])):
+            return found
+    longer = [forms[form] for form in forms if form.startswith(f"{'-'.join(parts)}-")]
+    return longer[0] if len(longer) == 1 else code
 
 
 async def _unless_gone(
