@@ -191,12 +191,21 @@ def _way_out(number: int | None) -> str:
     return ""
 
 
+_ITEM = re.compile(r"(?<=[\[,:{ ])(?!\w+:)[^\[\]{},: ][^\[\]{},:]*(?=[\]},])")
+"""An item of a list, or a value of a dictionary, without quotes."""
+
+
 def _unreadable(override: str) -> str:
     """Describe the mistake in an argument that Hydra cannot parse."""
     if "=" not in override:
         return f"{override!r} is not key=value; --cfg job lists the keys"
     key, _, value = override.partition("=")
-    example = "['gr\u00fc\u00dfe.de','greetings.en']" if "[" in value else quote_value(value)
+    if not value.startswith(("{", "[")):
+        example = quote_value(value)
+    elif value.endswith(("}", "]")) and not re.search("['\"]", value):
+        example = _ITEM.sub(lambda match: quote_value(match[0]), value)
+    else:
+        example = "['gr\u00fc\u00dfe.de','greetings.en']"
     return (
         f"cannot read {override!r}; put quotes around a value with special characters: "
         f'"{key}={example}"'

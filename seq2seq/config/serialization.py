@@ -40,6 +40,12 @@ def config_from_dict(content: dict[str, dict[str, str]]) -> TrainConfig:
     schema = OmegaConf.structured(TrainConfig)
     try:
         content = _without_retired_keys(content)
+        for part in ("data", "tokenizer", "attention", "model", "training", "decoding"):
+            if isinstance(content[part], str):
+                raise ValueError(
+                    f"{part}={content[part]} chooses among files, but the config.yaml of a run "
+                    f"has their values; change keys of {part}, or train without --config-name"
+                )
         for group, types in config_groups().items():
             name = content[group]["name"]
             if name not in types:

@@ -336,8 +336,8 @@ class _Reader:
                 raise ValueError(
                     f"{self.paths[0]}:{number}: {len(sides) - 1} tabs; every line needs "
                     "one, between source and target, or every line two, the second before gold "
-                    "links; or give one file for each side: [a.de,a.en]; select columns by, for "
-                    f"example: cut -f2,4 {self.paths[0]} > pairs.tsv"
+                    "links; or give one file for each side: [a.de,a.en]; "
+                    + _command_for(sides, self.paths[0])
                 )
         for side, text, path in zip(
             ("source", "target"), sides, (self.paths[0], self.paths[:2][-1]), strict=False
@@ -360,10 +360,21 @@ class _Reader:
         except ValueError as error:
             if self.paths[1:]:
                 raise
-            advice = f"if it holds no links, select two columns: cut -f1,2 {self.paths[0]}"
-            raise ValueError(f"{error}; {advice} > pairs.tsv") from error
+            advice = f"if it holds no links, {_command_for(sides, self.paths[0])}"
+            raise ValueError(f"{error}; {advice}") from error
         check_links(links, len(split_words(source)), len(split_words(target)), where=where)
         return Pair(source=source, target=target, links=links)
+
+
+def _command_for(columns: Sequence[str], path: Path) -> str:
+    """Return advice with the command that makes pairs of a file with other columns."""
+    if len(columns) == 1:
+        return "seq2seq-prepare reads other formats, such as .csv, .tmx, .xlf and .po"
+    # Numbers, addresses and licences have a smaller share of letters than text.
+    shares = [sum(map(str.isalpha, column)) / max(len(column), 1) for column in columns]
+    by_text = sorted(range(len(columns)), key=lambda i: -shares[i])
+    chosen = ",".join(str(i + 1) for i in sorted(by_text[:2]))
+    return f"select the two columns of text, for example: cut -f{chosen} {path} > pairs.tsv"
 
 
 class _InvalidPairError(ValueError):

@@ -245,7 +245,12 @@ def test_hydra_reads_a_quoted_path_literally(path):
     [
         ("init_from=checkpoints/lr=0.1,x", "\"init_from='checkpoints/lr=0.1,x'\""),
         ("seed=1=2", "\"seed='1=2'\""),
-        ("data.test=[a b.de,(]", '"data.test=['),
+        ("data.test=[a b.de,(]", "\"data.test=['a b.de','(']\""),
+        (
+            "data.train={a: {files: [t.en,x(1).de], tag: <2de>}}",
+            "['t.en','x(1).de'], tag: '<2de>'}}",
+        ),
+        ("data.test=[a.de,b.en", '"data.test=['),
         ("tokenizer.user_symbols=['${name}']", "\\${...}"),
         ("run_name=${name}", "\\${...}"),
     ],
