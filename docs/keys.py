@@ -21,6 +21,7 @@ from seq2seq.checks import Config, FieldType, Mark, Range, as_yaml, field_types,
 from seq2seq.cli.command_line import load_command
 from seq2seq.config.composition import config_directory
 from seq2seq.config.schema import config_groups, load_config
+from seq2seq.config.serialization import flatten
 from seq2seq.search.registry import decoding_config_types
 
 _REQUIRED = "required"
@@ -60,7 +61,8 @@ def reference_of_keys() -> str:
         "`python train.py --cfg job --resolve` prints each training key with its value.",
         "",
         "A key is given as `key=value` on the command line and to `load_config`. Where a default "
-        "depends on another choice, the table names the choice. `null` means none.",
+        "depends on another choice, the table names the choice. A default that follows another key "
+        "has a reference such as `${data.source}` beside it. `null` means none.",
         "",
         "The column resume says whether a key may change when a run is resumed: yes, only if "
         "`resume_changes` names it, or no.",
@@ -86,7 +88,23 @@ def _keys_of_training() -> list[Key]:
         for name in names:
             own_text = _OWN_TEXT if name == "files" else ()
             variants[f"{group}={name}"] = load_config(f"{group}={name}", *own_text)
-    return _keys_of(variants)
+    references = dict(_references())
+    return [
+        key._replace(default=f"{key.default} (`{references[key.key]}`)")
+        if key.key in references
+        else key
+        for key in _keys_of(variants)
+    ]
+
+
+def _references() -> Iterator[tuple[str, str]]:
+    """Yield the keys of training whose defaults refer to other keys, with the references."""
+    folder = config_directory()
+    for path in (folder / "train.yaml", *sorted(folder.glob("*/*.yaml"))):
+        section = "" if path.parent == folder else f"{path.parent.name}."
+        for key, value in flatten(yaml.safe_load(path.read_text(encoding="utf-8"))).items():
+            if isinstance(value, str) and re.search(r"\$\{[a-z._]+\}", value):
+                yield f"{section}{key}", value
 
 
 def _command(path: Path) -> list[str]:

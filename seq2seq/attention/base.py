@@ -17,7 +17,7 @@ from seq2seq.registry import Registry
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
-class AttentionConfig(Config, section="attention", marks=(Mark.named, Mark.model)):
+class AttentionConfig(Config, section="attention", marks=(Mark.fixed, Mark.model)):
     """Options that all attention types have.
 
     A type derives a dataclass from this class, gives `name` a default value and adds its own

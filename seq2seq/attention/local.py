@@ -20,17 +20,17 @@ class LocalConfig(GeneralConfig):
 
     name: str = "local"
     window: Annotated[int, Range(1, 1_000_000)] = 10
-    """Number of tokens on each side of the predicted position, D."""
+    """Number of tokens on each side of the predicted position, omega."""
 
 
 @register_attention(LocalConfig)
 class LocalAttention(GeneralAttention):
-    """Scores q^T W k_i - (i - p)^2 / (2 (D / 2)^2) for |i - p| <= D (Luong et al. 2015, local-p).
+    """Scores q^T W k_i - (i - p)^2 / (2 (omega / 2)^2) for |i - p| <= omega (Luong et al. 2015).
 
-    Section 3.2 of the paper. The position p = S sigmoid(w^T tanh(W_p q)) lies between 0 and the
-    number of real tokens S, which are counted from 1 (eq. 9). Positions outside the window have
-    weight 0. In eq. 10 a Gaussian multiplies the normalized weights, which then do not sum to 1;
-    here its logarithm is added to the scores, so they do.
+    This is local-p, section 3.2 of the paper. The position p = S sigmoid(w^T tanh(W_p q)) lies
+    between 0 and the number of real tokens S, which are counted from 1 (eq. 9). Positions outside
+    the window have weight 0. In eq. 10 a Gaussian multiplies the normalized weights, which then do
+    not sum to 1; here its logarithm is added to the scores, so they do.
 
     Example:
         >>> import torch

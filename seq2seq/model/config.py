@@ -8,7 +8,7 @@ from seq2seq.checks import Config, Dropout, FilePath, Layers, Mark, Size
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
-class SideConfig(Config, marks=(Mark.named, Mark.model)):
+class SideConfig(Config, marks=(Mark.fixed, Mark.model)):
     """The settings that encoder and decoder share: a GRU over embeddings, and its dropout."""
 
     embedding_size: Size
@@ -111,7 +111,7 @@ class TiedEmbeddings(Enum):
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
-class ModelConfig(Config, section="model", marks=(Mark.named, Mark.model)):
+class ModelConfig(Config, section="model", marks=(Mark.fixed, Mark.model)):
     """Encoder, decoder and the connections between them.
 
     In Python, the sizes are enough; `load_config` adds the dropout of the data set.

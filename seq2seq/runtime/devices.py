@@ -27,7 +27,7 @@ class Precision(Enum):
     fp16 = "fp16"
     """Half precision: 10 bits after the binary point, and a smaller range; CUDA only."""
     int8 = "int8"
-    """8-bit integers, only for translating on a CPU; see `seq2seq.inference.quantization`."""
+    """8-bit integers, only for translating on a CPU."""
 
 
 class Device(Enum):

@@ -59,9 +59,10 @@ def check_changes(saved: TrainConfig, config: TrainConfig, *, where: str) -> Non
         )
     for difference in differences:
         if Mark.fixed in difference.marks:
+            example = f", for example with init_from={where}"
             raise ValueError(
                 f"resume_changes: {difference} cannot change, because last.pt depends on it; "
-                f"begin another run, for example with init_from={where}"
+                f"begin another run{'' if Mark.model in difference.marks else example}"
             )
         logger.warning("resume_changes: %s from now on", difference)
 

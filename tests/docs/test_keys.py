@@ -55,6 +55,7 @@ def test_each_key_of_each_command_has_a_meaning(rows: list[re.Match[str]]) -> No
         ("decoding.beam_size", "at least 1 and at most 10,000", "`5`", "Only with `decoding=beam`"),
         ("attention.size", "or `null`", "`256`", "Only with `attention=gaussian`"),
         ("data.empty_lines", "`error`, `skip`", "`skip` with `data=files`", "`skip`: Skip the pa"),
+        ("tokenizer.target_language", "text", "`en` (`${data.target}`)", "Only with `tokenizer=wo"),
         ("data.train", "list or dictionary of files", "required", "Only with `data=files`"),
         ("checkpoint", "a file, or several", "required", "ensemble"),
         ("baseline", "text", "null", "group to compare with"),
@@ -78,4 +79,6 @@ def test_a_key_of_training_is_shown_with_whether_a_resumed_run_may_change_it(row
     assert resume["training.max_epochs"] == "yes"
     assert resume["training.label_smoothing"] == "named"
     assert resume["tokenizer.joint"] == "no"
+    assert resume["model.encoder.hidden_size"] == "no"
+    assert resume["model.encoder.hidden_dropout"] == "named"
     assert resume["checkpoint"] is None

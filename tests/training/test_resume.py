@@ -314,14 +314,6 @@ def test_a_resumed_finished_run_is_only_scored_again(
     assert_same_run(uninterrupted, run)
 
 
-def test_other_sizes_of_the_model_are_refused(folder, run):
-    train(folder, "training.max_updates=2")
-    change = ("model.decoder.hidden_size=6", "resume_changes=[model.decoder.hidden_size]")
-
-    with pytest.raises(ValueError, match=r"last\.pt does not fit the model of the configuration"):
-        train(folder, "resume=true", *change)
-
-
 def test_best_is_the_one_that_last_names_if_a_killed_run_goes_on_differently(
     folder, run, monkeypatch
 ):

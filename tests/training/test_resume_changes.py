@@ -82,7 +82,13 @@ def test_naming_a_key_that_has_not_changed_does_nothing(caplog) -> None:
         ),
         (
             ["training.optimizer.name=sgd", "resume_changes=[training.optimizer]"],
-            "resume_changes: training.optimizer.name (adam -> sgd) cannot change, because last.pt",
+            "resume_changes: training.optimizer.name (adam -> sgd) cannot change, because last.pt "
+            "depends on it; begin another run, for example with init_from=checkpoints/mine",
+        ),
+        (
+            ["model.decoder.hidden_size=300", "resume_changes=[model]"],
+            "resume_changes: model.decoder.hidden_size (256 -> 300) cannot change, because last.pt "
+            "depends on it; begin another run",
         ),
     ],
 )
