@@ -13,11 +13,11 @@ from seq2seq.runtime.process import imports_in_one_line
 # it.
 with imports_in_one_line():
     from seq2seq.cli.command_line import load_command, run_command
-    from seq2seq.export.folder import RUNTIME, ExportPrecision, read_runtime
-    from seq2seq.files.paths import expand_home
+    from seq2seq.export.folder import CHECKPOINT, RUNTIME, ExportPrecision, read_runtime
+    from seq2seq.files.paths import expand_home, file_sha256
     from seq2seq.files.text import open_lines
     from seq2seq.runtime.devices import Engine
-    from seq2seq.runtime.process import keep_freed_memory
+    from seq2seq.runtime.process import keep_freed_memory, log_to_stderr
     from seq2seq.search.config import SEARCHES, DecodingConfig
     from seq2seq.serving.config import ServeConfig
     from seq2seq.serving.models import LoadedModel
@@ -35,6 +35,7 @@ _SHORTEST_KEY = 16
 def main() -> None:
     """Run the command with the arguments of this process."""
     keep_freed_memory()
+    log_to_stderr(has_times=True)
     gc.disable()  # until the service answers: nearly all objects created before then stay in use
     run_command("serve", ServeConfig, serve, searches=_searches)
 
@@ -78,14 +79,18 @@ def serve(config: ServeConfig) -> None:
 
 def load_model(path: str, config: ServeConfig) -> LoadedModel:
     """Load a model, with the languages that its run was configured with."""
-    load, extras = _LOADERS[config.engine]
+    load, extras, file = _LOADERS[config.engine]
+    found = expand_home(path, key="checkpoint").resolve()
     try:
-        return load(path, config)
+        model = load(path, config)
     except ModuleNotFoundError as error:
         raise ValueError(
             f"engine={config.engine.name} needs {error.name}; "
             f"pip install '.[{extras}]' in a checkout"
         ) from error
+    if found.is_dir():
+        return model._replace(name=found.name, sha256=file_sha256(found / file))
+    return model._replace(name=f"{found.parent.name}/{found.name}", sha256=file_sha256(found))
 
 
 def _load_checkpoint(path: str, config: ServeConfig) -> LoadedModel:
@@ -150,10 +155,11 @@ def _load_exported(path: str, config: ServeConfig) -> LoadedModel:
 
 
 _LOADERS = {
-    Engine.torch: (_load_checkpoint, "serve"),
-    Engine.onnx: (_load_exported, "onnx,serve"),
+    Engine.torch: (_load_checkpoint, "serve", CHECKPOINT),
+    Engine.onnx: (_load_exported, "onnx,serve", RUNTIME),
 }
-"""Function that loads the models of each engine, and the extras that it needs."""
+"""Function that loads the models of each engine, the extras that it needs, and the file of a folder
+whose hash identifies the model."""
 
 
 def read_keys(path: str) -> list[str]:

@@ -121,18 +121,27 @@ class StopSignals:
 
 
 class ConsoleFormatter(logging.Formatter):
-    """Writes `message`, or `warning: message` from the level of warnings on."""
+    """Writes `message`, or `warning: message` from the level of warnings on.
+
+    Args:
+        has_times: Whether each line begins with its time.
+    """
+
+    def __init__(self, *, has_times: bool = False) -> None:
+        text = "%(mark)s%(message)s"
+        super().__init__(f"%(asctime)s {text}" if has_times else text, "%Y-%m-%dT%H:%M:%S%z")
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the text of a record."""
-        text = super().format(record)
-        return f"{record.levelname.lower()}: {text}" if record.levelno >= logging.WARNING else text
+        is_warning = record.levelno >= logging.WARNING
+        record.mark = f"{record.levelname.lower()}: " if is_warning else ""
+        return super().format(record)
 
 
-def log_to_stderr() -> None:
+def log_to_stderr(*, has_times: bool = False) -> None:
     """Send all log lines from level INFO on to stderr, unless logging is set up already."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(ConsoleFormatter())
+    handler.setFormatter(ConsoleFormatter(has_times=has_times))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 

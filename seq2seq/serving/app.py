@@ -44,6 +44,8 @@ from seq2seq.visualization.page import render_page
 
 _MOST_WEIGHTS = 250_000
 """Maximum number of attention weights in an answer; more would delay the other requests."""
+_SHOWN = 40
+"""Number of characters of a sentence that a message shows."""
 _SHARES = 4
 """Number of the largest requests that the queue has room for, so that one request cannot fill
 it."""
@@ -294,8 +296,13 @@ class Service:
             raise HTTPException(400, "the text is not HTML") from None
         sentences = [sentence for text in texts for sentence in text.sentences]
         most = max(1, config.max_waiting // _SHARES)
-        longest = max(map(len, sentences), default=0)
-        check_limit(longest, config.max_sentence, "characters in a sentence")
+        for sentence in sentences:
+            if len(sentence) > config.max_sentence:
+                raise HTTPException(
+                    413,
+                    f"the sentence {sentence[:_SHOWN]!r}... has {len(sentence):,} characters, more "
+                    f"than {config.max_sentence:,}; divide it",
+                )
         check_limit(len(sentences), most, "sentences")
         left = request.state.end - time.monotonic()
         try:

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Sequence
 from functools import partial
 
 from prometheus_client import (
@@ -9,10 +10,14 @@ from prometheus_client import (
     Counter,
     Gauge,
     Histogram,
+    Info,
     ProcessCollector,
     generate_latest,
 )
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from seq2seq.inference.results import Translation
+from seq2seq.version import __version__
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +28,7 @@ _SHOWN = 100
 
 
 class Metrics:
-    """Counts requests, batches and reloads."""
+    """Counts requests, batches, reloads, and what deserves a look at the input or the model."""
 
     def __init__(self) -> None:
         self._registry = registry = CollectorRegistry()
@@ -46,6 +51,32 @@ class Metrics:
         )
         self.reloads = counter("seq2seq_reloads", "Reloads of the models", ["result"])
         self.waiting = gauge("seq2seq_waiting_sentences", "Waiting sentences")
+
+        self._models = Info("seq2seq_model", "Models in use", ["pair"], registry=registry)
+        self._unknown = counter(
+            "seq2seq_unknown_tokens", "Source tokens that the model does not know", ["pair"]
+        )
+        self._lost = counter(
+            "seq2seq_lost_spans",
+            "Numbers, codes, addresses, tags and emoji that a translation lacks",
+            ["pair"],
+        )
+        self._unfinished = counter(
+            "seq2seq_length_limits", "Sentences whose translation the length limit cut", ["pair"]
+        )
+
+    def set_model(self, pair: str, name: str, sha256: str) -> None:
+        """Show the model of a pair, in place of an earlier one."""
+        values = {"name": name, "sha256": sha256, "version": __version__}
+        self._models.labels(pair).info(values)
+        for each in (self._unknown, self._lost, self._unfinished):
+            each.labels(pair)  # begins at 0
+
+    def count_translations(self, pair: str, translations: Sequence[Translation]) -> None:
+        """Count what the translations of sentences lack."""
+        self._unknown.labels(pair).inc(sum(each.num_unknown_tokens for each in translations))
+        self._lost.labels(pair).inc(sum(len(each.lost_spans) for each in translations))
+        self._unfinished.labels(pair).inc(sum(not each.best.finished for each in translations))
 
     def count_refused(self) -> None:
         """Count what came in place of a request and was not HTTP."""

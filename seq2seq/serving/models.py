@@ -18,6 +18,8 @@ from seq2seq.serving.texts import Split
 
 logger = logging.getLogger(__name__)
 
+SHOWN_DIGITS = 12
+"""Number of hexadecimal digits of a hash in the log and in the metrics."""
 Pair = tuple[str, str]
 """Codes of the source and the target language."""
 
@@ -31,6 +33,10 @@ class LoadedModel(NamedTuple):
     """Function that returns the sentences of a line, as the model needs them."""
     others: Mapping[Pair, Translate[Translation]] = MappingProxyType({})
     """Functions that translate further pairs, of a model for several languages."""
+    name: str = ""
+    """Name of its folder, in which links are followed, and of its file."""
+    sha256: str = ""
+    """SHA-256 of its best.pt, or of runtime.json, which has the hashes of the other files."""
 
 
 Load = Callable[[str], LoadedModel]
@@ -55,7 +61,8 @@ class Models:
         self._load = load
         self._metrics = metrics
         self._reloading = threading.Lock()
-        self._models = self._load_all()
+        self._models: dict[Pair, LoadedModel] = {}
+        self._use(self._load_all())
         self._batchers = {
             pair: Batcher(
                 model.translate,
@@ -71,6 +78,14 @@ class Models:
     def pairs(self) -> list[Pair]:
         """Return the language pairs, in the order of the paths."""
         return list(self._models)
+
+    @property
+    def described(self) -> str:
+        """Return the language pairs, each with the name and the hash of its model, for the log."""
+        return ", ".join(
+            f"{'-'.join(pair)} (model {model.name}, sha256 {model.sha256[:SHOWN_DIGITS]})"
+            for pair, model in self._models.items()
+        )
 
     @property
     def num_waiting(self) -> int:
@@ -114,9 +129,14 @@ class Models:
                 logger.error("the models were not reloaded; the old ones stay in use: %s", reason)
                 self._metrics.reloads.labels("failure").inc()
             else:
-                self._models = loaded
-                logger.info("reloaded the models")
+                self._use(loaded)
+                logger.info("reloaded %s", self.described)
                 self._metrics.reloads.labels("success").inc()
+
+    def _use(self, loaded: dict[Pair, LoadedModel]) -> None:
+        self._models = loaded
+        for pair, model in loaded.items():
+            self._metrics.set_model("-".join(pair), model.name, model.sha256[:SHOWN_DIGITS])
 
     def close(self) -> None:
         """Answer what waits, and accept no more."""
@@ -134,8 +154,20 @@ class Models:
                         "give one model for each pair"
                     )
                 translate(["a"], self._config.decoding)  # the first call is slow or may fail
-                loaded[pair] = model._replace(pair=pair, translate=translate)
+                counted = partial(self._translate, "-".join(pair), translate)
+                loaded[pair] = model._replace(pair=pair, translate=counted)
         return loaded
+
+    def _translate(
+        self,
+        pair: str,
+        translate: Translate[Translation],
+        lines: list[str],
+        decoding: DecodingConfig,
+    ) -> Sequence[Translation]:
+        found = translate(lines, decoding)
+        self._metrics.count_translations(pair, found)
+        return found
 
 
 def _listed(pairs: Iterable[Pair]) -> str:

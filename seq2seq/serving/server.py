@@ -16,6 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from seq2seq.serving.app import Service
 from seq2seq.serving.config import ServeConfig
+from seq2seq.version import __version__
 
 logger = logging.getLogger(__name__)
 
@@ -154,8 +155,8 @@ def serve_until_stopped(service: Service, config: ServeConfig, bound: socket.soc
         signal.signal(signal.SIGHUP, lambda *_: threading.Thread(target=service.reload).start())
     host, port = bound.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
-    pairs = ", ".join("-".join(pair) for pair in service.models.pairs)
-    logger.info("translating %s on http://%s:%d/", pairs, shown, port)
+    described = service.models.described
+    logger.info("seq2seq %s, translating %s on http://%s:%d/", __version__, described, shown, port)
     server.run(sockets=[bound])
 
 

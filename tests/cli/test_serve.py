@@ -10,6 +10,7 @@ from tiny_service import KEYS, make_serve_config
 from tiny_translator import SENTENCES, make_translator
 
 from seq2seq.cli import serve
+from seq2seq.files.paths import file_sha256
 from seq2seq.inference.translator import Translator
 from seq2seq.search.config import BeamConfig, GreedyConfig
 from seq2seq.text.habits import Split
@@ -57,6 +58,7 @@ def test_a_checkpoint_gives_its_languages_and_sentences(checkpoint):
     model = serve.load_model(str(checkpoint), make_serve_config())
 
     assert model.pair == ("de", "en")
+    assert (model.name, model.sha256) == ("run", file_sha256(checkpoint / "best.pt"))
     assert model.split("Ja. Nein.") == ["Ja.", "Nein."]
     assert [each.text for each in model.translate(SENTENCES, GreedyConfig())] == [
         each.text for each in make_translator()(SENTENCES)
@@ -71,6 +73,11 @@ def test_an_exported_folder_answers_as_its_checkpoint(checkpoint_path, exported)
     torch_model = serve.load_model(str(checkpoint_path), config)
     onnx_model = serve.load_model(str(exported), make_serve_config(engine="onnx"))
 
+    assert (torch_model.name, onnx_model.name) == (
+        f"{checkpoint_path.parent.name}/best.pt",
+        "exported",
+    )
+    assert onnx_model.sha256 == file_sha256(exported / "runtime.json")
     assert onnx_model.pair == torch_model.pair == ("de", "en")
     assert [onnx_model.split(line) for line in lines] == [torch_model.split(line) for line in lines]
     for found, expected in zip(

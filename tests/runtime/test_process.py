@@ -1,6 +1,7 @@
 import ctypes
 import os
 import platform
+import re
 import signal
 import subprocess
 import sys
@@ -115,15 +116,20 @@ def _handler_within_the_context():
         return signal.getsignal(signal.SIGINT)
 
 
-def test_log_lines_go_to_stderr():
+@pytest.mark.parametrize(
+    ("has_times", "time"), [(False, ""), (True, r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4} ")]
+)
+def test_log_lines_go_to_stderr(has_times, time):
     code = (
-        "import logging; from seq2seq.runtime.process import log_to_stderr; log_to_stderr(); "
+        "import logging; from seq2seq.runtime.process import log_to_stderr; "
+        f"log_to_stderr(has_times={has_times}); "
         "logging.debug('a'); logging.info('b'); logging.warning('c')"
     )
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
-    assert (done.stdout, done.stderr) == ("", "b\nwarning: c\n")
+    assert done.stdout == ""
+    assert re.fullmatch(rf"{time}b\n{time}warning: c\n", done.stderr)
 
 
 def count_faults(choice):

@@ -4,6 +4,7 @@ import re
 from tiny_service import Shouter, load_shouter, make_serve_config, running
 
 from seq2seq.serving.metrics import Metrics
+from seq2seq.special_tokens import UNK
 
 LOGGER = "seq2seq.serving.metrics"
 
@@ -30,6 +31,25 @@ def test_batches_reloads_and_what_waits_are_measured():
     assert found['seq2seq_batch_seconds_count{pair="de-en"}'] == 2
     assert found['seq2seq_reloads_total{result="success"}'] == 1
     assert found['seq2seq_reloads_total{result="failure"}'] == 1
+
+
+def test_what_translations_lack_is_counted():
+    def translate(lines, decoding):
+        found = Shouter()(lines, decoding)
+        cut = [
+            h._replace(text=h.text.replace("7", ""), finished=False) for h in found[0].hypotheses
+        ]
+        return [found[0]._replace(source_ids=[UNK, 4, UNK], hypotheses=cut), *found[1:]]
+
+    with running(load=lambda path: load_shouter(path)._replace(translate=translate)) as live:
+        before = values(live.ask("/metrics").content)
+        live.translate("ab 7\ncd 8")
+        found = values(live.ask("/metrics").content)
+
+    expected = {"unknown_tokens": 2, "lost_spans": 1, "length_limits": 1}
+    names = {f'seq2seq_{name}_total{{pair="de-en"}}': value for name, value in expected.items()}
+    assert {name: before[name] for name in names} == dict.fromkeys(names, 0)
+    assert {name: found[name] for name in names} == names
 
 
 def test_each_request_is_counted_by_path_and_status():

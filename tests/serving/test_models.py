@@ -4,6 +4,7 @@ from tiny_translator import GREEDY
 
 from seq2seq.serving.metrics import Metrics
 from seq2seq.serving.models import LoadedModel, Models
+from seq2seq.version import __version__
 
 
 @pytest.fixture
@@ -84,8 +85,8 @@ def test_after_a_reload_that_failed_all_old_models_answer_until_the_next_one(
     after_success = reload()
 
     assert (after_failure, after_success) == (["Aold", "Aold"], ["Anew", "Anew"])
-    [record] = caplog.records
-    assert record.message == f"the models were not reloaded; the old ones stay in use: {error}"
+    lines = [record.message for record in caplog.records]
+    assert lines == [f"the models were not reloaded; the old ones stay in use: {error}"]
     for result in ("failure", "success"):
         assert f'seq2seq_reloads_total{{result="{result}"}} 1.0' in metrics.text().decode()
 
@@ -118,6 +119,24 @@ def test_models_are_ready_while_one_of_them_has_room(make_models):
     shut.open()
 
     assert are_ready == [True, False]
+
+
+def test_the_log_and_the_metrics_name_the_models_in_use(make_models, caplog):
+    def load(path):
+        return load_shouter(path)._replace(name="run", sha256=digest)
+
+    caplog.set_level("INFO")
+    digest, metrics = 64 * "1", Metrics()
+    models = make_models("de-en", load=load, metrics=metrics)
+    at_start = models.described
+    digest = 64 * "2"
+    models.reload()
+
+    assert at_start == "de-en (model run, sha256 111111111111)"
+    assert caplog.messages == ["reloaded de-en (model run, sha256 222222222222)"]
+    infos = [e for e in metrics.text().decode().splitlines() if e.startswith("seq2seq_model_info{")]
+    labels = f'name="run",pair="de-en",sha256="222222222222",version="{__version__}"'
+    assert infos == [f"seq2seq_model_info{{{labels}}} 1.0"]
 
 
 def test_closed_models_are_not_ready(make_models):

@@ -16,6 +16,7 @@ import pytest
 from tiny_service import Shouter, ShutShouter, load_shouter, make_serve_config, running, wait_until
 from tiny_translator import make_translator, write_checkpoint
 
+from seq2seq.files.paths import file_sha256
 from seq2seq.serving import server
 from seq2seq.serving.server import bind
 
@@ -319,8 +320,10 @@ def test_the_command_translates_reloads_and_ends_with_0_at_sigterm(tmp_path):
             connection.sendall(request)
             first = read_answer(connection)
             process.send_signal(signal.SIGHUP)
-            assert process.stderr.readline().startswith("127.0.0.1 POST /translate 200")
-            assert process.stderr.readline() == "reloaded the models\n"
+            assert " 127.0.0.1 POST /translate 200 " in process.stderr.readline()
+            digest = file_sha256(path / "best.pt")[:12]
+            reloaded = f" reloaded de-en (model run, sha256 {digest})\n"
+            assert process.stderr.readline().endswith(reloaded)
             connection.sendall(request[:-5])
             select.select([], [], [], 0.2)  # until the head is read
             process.send_signal(signal.SIGTERM)
@@ -328,7 +331,7 @@ def test_the_command_translates_reloads_and_ends_with_0_at_sigterm(tmp_path):
             connection.sendall(request[-5:])
             second = read_all(connection)
         assert process.wait(20) == 0
-        assert process.stderr.read().splitlines()[-1] == "all requests are answered; stopped"
+        assert process.stderr.read().endswith(" all requests are answered; stopped\n")
     finally:
         process.kill()
         process.stderr.close()
