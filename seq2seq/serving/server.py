@@ -1,4 +1,4 @@
-"""The server: connections with a time limit, signals, and an orderly end."""
+"""The server: connections, signals, and an orderly end."""
 
 import asyncio
 import errno
@@ -20,8 +20,6 @@ from seq2seq.version import __version__
 
 logger = logging.getLogger(__name__)
 
-_HEAD_SECONDS = 10.0
-"""Seconds within which the headers of a request must arrive."""
 _HEADER_BYTES = 65536
 """Largest size of request headers that arrive in several packets."""
 _IDLE_SECONDS = 60
@@ -35,24 +33,17 @@ _REPORT_SECONDS = 60.0
 
 
 class Connection(H11Protocol):
-    """A connection that ends if headers are too slow, and that never loses a request."""
+    """A connection that never loses a request."""
 
-    _timer: asyncio.TimerHandle | None = None
     _last_time: float = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._last_time = self.loop.time()
-        self._timer = self.loop.call_later(_HEAD_SECONDS, transport.abort)
 
     def data_received(self, data: bytes) -> None:
         self._last_time = self.loop.time()
         super().data_received(data)
-        if self._is_in_request and self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        elif not self._is_in_request and self._timer is None:
-            self._timer = self.loop.call_later(_HEAD_SECONDS, self.transport.abort)
 
     @property
     def _is_in_request(self) -> bool:
@@ -62,11 +53,6 @@ class Connection(H11Protocol):
         """Close the connection if it has been silent for a while and waits for no answer."""
         if not self._is_in_request and self.loop.time() > self._last_time + _SPARED_SECONDS:
             self.transport.close()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        if self._timer is not None:
-            self._timer.cancel()
 
     def shutdown(self) -> None:
         """End the connection with its next answer, which says so, or if it stays silent."""

@@ -54,7 +54,6 @@ def live():
     [
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # TLS
         b"GET / HTTP/1.1\r\nHost: x\r\nX: " + 100_000 * b"x",
-        b"GET / HTTP/1.1\r\n" + 4000 * b"A: b\r\n",
         b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
         b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
         b"\0\r\n\r\n",
@@ -146,20 +145,6 @@ def test_a_slow_body_is_answered_by_408():
         connection.sendall(REQUEST[:-1])
 
         assert read_answer(connection).startswith(b"HTTP/1.1 408")
-
-
-def test_a_connection_without_a_request_is_closed(monkeypatch):
-    monkeypatch.setattr(server, "_HEAD_SECONDS", 0.1)
-    with running() as live, live.connect() as silent, live.connect() as slow:
-        slow.sendall(b"POST /translate HT")
-
-        assert read_all(silent) == b""
-        assert read_all(slow) == b""
-        with live.connect() as second:
-            second.sendall(REQUEST)
-            assert read_answer(second).startswith(b"HTTP/1.1 200")
-            second.sendall(REQUEST[:20])
-            assert read_all(second) == b""
 
 
 def test_without_file_descriptors_silent_connections_make_room_in_one_line(monkeypatch, caplog):
