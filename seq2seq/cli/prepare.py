@@ -131,8 +131,10 @@ def prepare(config: PrepareConfig) -> None:
         source, target, config.max_characters, config.max_ratio, frozenset(config.keep)
     )
     prepared = apply_rules(rows, rules, keeps_markup=config.markup is Markup.keep)
-    sets = split(prepared.kept, valid=config.valid, test=config.test)
     print(_report(prepared, rules))
+    if not prepared.kept:
+        raise ValueError("no pair is left; look at the faults above, and at columns= and keep=")
+    sets = split(prepared.kept, valid=config.valid, test=config.test)
     if config.check:
         return
     assert config.output is not None
@@ -159,7 +161,7 @@ def _languages(
     some = sound[:: 1 + len(sound) // 1000]
     found = {"source": source or named["source"], "target": target or named["target"]}
     for side, language in found.items():
-        if language == side:
+        if language == side and some:
             found[side] = guess_language(getattr(row, side) for row in some)
     return found["source"], found["target"]
 

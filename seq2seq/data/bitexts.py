@@ -138,11 +138,13 @@ def _read_table(
         delimiter = max(",;", key=first.count)
         reader = csv.reader((f"{line}\n" for line in _lines(path)), delimiter=delimiter)
         rows = [(reader.line_num, cells) for cells in reader]
-    header = rows[0][1] if rows else []
+    if not rows:
+        raise ValueError(f"{path}: the file is empty")
+    header = rows[0][1]
     names = columns or [name for name in (source, target) if name in header]
-    if all(name.isdigit() for name in columns) and len(columns) == 2:
-        chosen = [int(name) - 1 for name in columns]
-        has_header = False
+    numbers = [str(number) for number in range(1, len(header) + 1)]
+    if len(columns) == 2 and {*columns} <= {*numbers}:
+        chosen, has_header = list(map(numbers.index, columns)), False
     elif len(names) == 2 and {*names} <= {*header}:
         chosen, has_header = [header.index(name) for name in names], True
     elif len(header) == 2 and not columns:

@@ -124,6 +124,16 @@ def test_what_cannot_be_done_is_refused_and_nothing_is_written(tmp_path, table, 
     assert [*tmp_path.iterdir()] == [table]
 
 
+def test_a_text_without_a_sound_pair_is_refused_after_its_report(tmp_path, capsys):
+    table = tmp_path / "all.tsv"
+    table.write_bytes(b"\xe4\ta\n\n")
+
+    with pytest.raises(ValueError, match="no pair is left; look at the faults above"):
+        prepare(load_command("prepare", PrepareConfig, [f"input={table}", "check=true"]))
+
+    assert "bytes that are not UTF-8" in capsys.readouterr().out
+
+
 def test_no_file_is_replaced(tmp_path, table):
     folder = tmp_path / "out"
     folder.mkdir()
