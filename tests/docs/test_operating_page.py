@@ -1,0 +1,69 @@
+"""The unit and the proxy of docs/how-to/operating.md are valid."""
+
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from documents import ROOT, Page
+
+from seq2seq.cli.serve import load_serve_config
+from seq2seq.runtime.devices import Engine
+
+PAGE = Page("docs/how-to/operating.md")
+[UNIT] = PAGE.blocks("ini")
+[PROXY] = PAGE.blocks("nginx")
+DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+
+
+def check(*command: str | Path) -> None:
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"needs {command[0]}")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, "warn" in done.stderr) == (0, False), done.stderr
+
+
+def test_the_command_of_the_unit_is_one_and_ends_before_systemd_kills_it() -> None:
+    [command] = re.findall(r"^ExecStart=\S+/seq2seq-serve (.*)$", UNIT, re.MULTILINE)
+    config = load_serve_config(*shlex.split(command.replace("%i", "5000")))
+
+    assert (config.engine, config.port) == (Engine.onnx, 5000)
+    [seconds] = re.findall(r"^TimeoutStopSec=(\d+)$", UNIT, re.MULTILINE)
+    assert int(seconds) >= config.timeout + 5
+    assert "server 127.0.0.1:5000 " in PROXY
+    assert f"client_max_body_size {config.max_body // 1024}k;" in PROXY
+
+
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
+    path = tmp_path / "seq2seq@5000.service"
+    path.write_text(UNIT.replace("/opt/seq2seq/bin/seq2seq-serve", "/bin/echo"))
+
+    check("systemd-analyze", "verify", path)
+
+
+def test_nginx_accepts_the_proxy(tmp_path: Path) -> None:
+    names = {"/etc/ssl/certs/translate.pem": "cert", "/etc/ssl/private/translate.key": "key"}
+    text = PROXY
+    for name, file in names.items():
+        assert name in text
+        text = text.replace(name, str(tmp_path / file))
+    check(
+        *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=a"),
+        *("-keyout", tmp_path / "key", "-out", tmp_path / "cert"),
+    )
+    path = tmp_path / "nginx.conf"
+    path.write_text(f"pid {tmp_path}/pid;\nevents {{}}\nhttp {{\naccess_log off;\n{text}}}\n")
+
+    check("nginx", "-t", "-e", tmp_path / "log", "-c", path)
+
+
+def test_the_container_without_torch_has_the_packages_of_the_guide() -> None:
+    commands = Page("docs/how-to/serving.md").commands()
+    packages, package = (
+        each for each in commands if each.startswith("pip install") and "-e" not in each
+    )
+
+    packages = packages.replace("install", "install --constraint constraints.txt")
+    assert {f"RUN {packages}", f"RUN {package}"} <= set(DOCKERFILE.splitlines())
