@@ -150,10 +150,9 @@ def describe_error(error: BaseException) -> str:
     if isinstance(error, MarkedYAMLError) and (mark := error.problem_mark):
         file = "" if mark.name.startswith("<") else f"{mark.name}: "  # a string has no file
         return f"{file}line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
-    if isinstance(error, OSError) and error.strerror and error.filename:
-        return f"{error.filename}: {error.strerror.lower()}{_way_out(error.errno)}"
-    if isinstance(error, FileNotFoundError) and error.strerror:  # os.getcwd() names no file
-        return "the current directory has been deleted; change to another"
+    if isinstance(error, OSError) and error.strerror:
+        file = f"{error.filename}: " if error.filename else ""
+        return f"{file}{error.strerror.lower()}{_way_out(error.errno)}"
     lines = [line.strip() for line in str(error).splitlines()]
     key = getattr(error, "full_key", None)
     kept = [line for line in lines if line and not line.startswith(_NOISE)]
@@ -186,6 +185,8 @@ def _way_out(number: int | None) -> str:
         return "; make room there and repeat the command, a run with resume=true"
     if number in (errno.EROFS, errno.EACCES, errno.EPERM):
         return "; change its permissions or choose another path"
+    if number in (errno.EMFILE, errno.ENFILE):
+        return "; raise the limit of open files (ulimit -n) and repeat the command"
     if number == errno.EFBIG:
         return "; raise the limit of file sizes (ulimit -f) and repeat the command"
     return ""

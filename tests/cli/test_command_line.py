@@ -1,8 +1,10 @@
+import os
 import re
 import subprocess
 import sys
 
 import pytest
+from documents import ROOT
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -189,3 +191,19 @@ def test_missing_package_is_one_line(name):
     assert done.returncode == 2
     line = r"error: this command needs the package hydra.*; activate .* install .*\n"
     assert re.fullmatch(line, done.stderr)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps the directory of a process")
+@pytest.mark.parametrize("command", ["translate", "average"])
+def test_a_deleted_directory_is_one_line(tmp_path, command):
+    script = f'cd "$1" && rmdir "$1" && exec "$0" -m seq2seq.cli.{command} checkpoint=a'
+    arguments = ["sh", "-c", script, sys.executable, str(tmp_path)]
+    done = subprocess.run(
+        arguments,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+
+    line = "error: the current directory has been deleted; change to another\n"
+    assert (done.returncode, done.stderr) == (2, line)

@@ -189,8 +189,9 @@ def test_a_misspelt_name_of_a_corpus_is_answered_with_the_near_one():
 
 def test_an_error_without_words_is_named_by_its_type():
     assert describe_error(ValueError()) == "ValueError"
-    nowhere = FileNotFoundError(errno.ENOENT, "No such file or directory")  # of os.getcwd()
-    assert describe_error(nowhere) == "the current directory has been deleted; change to another"
+    assert describe_error(OSError(errno.EMFILE, "Too many open files")) == (
+        "too many open files; raise the limit of open files (ulimit -n) and repeat the command"
+    )
 
 
 def test_an_error_of_the_system_names_its_file_without_a_number(tmp_path):

@@ -47,7 +47,11 @@ def shifted(pairs: list[tuple[str, str]], first: int, lines: int) -> list[tuple[
 @pytest.mark.parametrize(
     ("pairs", "warning"),
     [
-        ([("a" * 40, "b" * 8 + "y")], "1 of 9 target tokens are unknown; use sub-words"),
+        (
+            [("a" * 40, "b" * 8 + "y")],
+            "1 of 9 target tokens are unknown; use sub-words (tokenizer=unigram), a larger "
+            "vocabulary, a lower tokenizer.min_frequency of words or characters",
+        ),
         (
             [*DISTINCT, *[("a" * 20, "a" * 20)] * 21],
             "of 521 looked at: 21 with the same sentence on both sides; seq2seq-prepare",
