@@ -86,6 +86,8 @@ class Server(uvicorn.Server):
     def _handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Handle an error outside of a request; asyncio tries again to accept a connection."""
         error = context.get("exception")
+        if self.should_exit and "_start_serving" in context.get("message", ""):
+            return  # asyncio still tries, once for each connection that it could not accept
         if not isinstance(error, OSError) or error.errno not in (errno.EMFILE, errno.ENFILE):
             loop.default_exception_handler(context)
             return

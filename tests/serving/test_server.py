@@ -165,6 +165,13 @@ def test_without_file_descriptors_silent_connections_make_room_in_one_line(monke
             assert read_all(silent) == b""
             shut.open()
             assert read_answer(waiting).endswith(b'{"translatedText":"JA"}')
+        # asyncio tries again to accept connections after the server has closed its socket.
+        live.server.should_exit = True
+        late = {
+            "message": "Exception in callback BaseSelectorEventLoop._start_serving(...)",
+            "exception": ValueError("Invalid file descriptor: -1"),
+        }
+        loop.call_soon_threadsafe(loop.call_exception_handler, late)
 
     [record] = caplog.records
     assert record.message.startswith("no file descriptor is left for another connection")
