@@ -235,7 +235,7 @@ class CachingTokenizer:
     """A tokenizer that encodes each distinct line once."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self.state = tokenizer.state
+        self.state, self.rules = tokenizer.state, tokenizer.rules
         self._tokenizer = tokenizer
         self._ids: dict[str, list[int]] = {}
 

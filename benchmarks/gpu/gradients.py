@@ -70,7 +70,6 @@ OPTIONS = {
     "bridge zero": ("model.bridge=zero",),
     "coverage loss": ("attention=coverage", "training.coverage_loss=1"),
     "guided": ("training.guided_attention.weight=0.5",),
-    "r_drop": ("training.r_drop=2",),
     "scheduled sampling": TEACHER_FORCING,
     "plain kernels": ("training.kernels=plain",),
 }
