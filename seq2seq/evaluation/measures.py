@@ -167,7 +167,7 @@ class Perplexity(Loss):
 
 
 class CharacterLoss(Measure):
-    """nats per character of the references, for models with different tokens"""
+    """nats per character of the references, for different tokens; unknown tokens lower it"""
 
     name, title, better, needs = "character_loss", "Loss per character", "lower", "losses"
     is_detail = True
