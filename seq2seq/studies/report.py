@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from seq2seq.checks import counted
-from seq2seq.config.composition import USER_ERRORS, describe_error
+from seq2seq.config.composition import RETIRED_KEYS, USER_ERRORS, describe_error
 from seq2seq.config.serialization import load_saved_config
 from seq2seq.evaluation.metrics import text_lengths
 from seq2seq.inference.translator import Translator
@@ -159,7 +159,8 @@ def settings_table(runs: Sequence[StudyRun]) -> list[Table]:
     shared = {
         key: value
         for key, value in first.items()
-        if key not in _LOCAL and all(config.get(key) == value for config in others)
+        if key not in {*_LOCAL, *RETIRED_KEYS}
+        and all(config.get(key) == value for config in others)
     }
     if not shared:
         return []
