@@ -4,17 +4,20 @@ import hashlib
 import html
 import logging
 import re
+import tempfile
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
 from seq2seq.data.batching import EncodedCorpus, Integers
+from seq2seq.files.atomic import naming
 from seq2seq.text.rules import normalize
 
 logger = logging.getLogger(__name__)
@@ -123,7 +126,8 @@ def hash_text(text: str) -> int:
 
 @lru_cache
 def _identifier() -> LanguageIdentifier:
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    with naming(Path(tempfile.gettempdir())):  # where it unpacks its model
+        return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
 @lru_cache(maxsize=4)  # several rules ask for the same pair
@@ -245,7 +249,8 @@ class PairRules:
     def _doubt(self, text: str, code: str, instead: str | None = None) -> float:
         """Return how much more probable another language is; 0 if nothing can be said."""
         code = re.split("[-_]", code)[0].lower()
-        if code not in _identifier().labels or len(text.encode()) < _FEWEST_BYTES:
+        is_code = re.fullmatch("[a-z]{2,3}", code) is not None
+        if not is_code or len(text.encode()) < _FEWEST_BYTES or code not in _identifier().labels:
             return 0
         found = _probabilities(text)
         other = max(found.values()) if instead is None else found.get(instead, 0)
