@@ -161,8 +161,8 @@ def _languages(
     some = sound[:: 1 + len(sound) // 1000]
     found = {"source": source or named["source"], "target": target or named["target"]}
     for side, language in found.items():
-        if language == side and some:
-            found[side] = guess_language(getattr(row, side) for row in some)
+        if language == side:
+            found[side] = guess_language(getattr(row, side) for row in some) or side
     return found["source"], found["target"]
 
 

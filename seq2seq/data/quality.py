@@ -135,10 +135,11 @@ def _probabilities(text: str) -> dict[str, float]:
     return dict(_identifier().rank(text))
 
 
-def guess_language(texts: Iterable[str]) -> str:
-    """Return the code of the language that most texts seem to be in."""
-    found = Counter[str](_identifier().classify(text)[0] for text in texts)
-    return found.most_common(1)[0][0]
+def guess_language(texts: Iterable[str]) -> str | None:
+    """Return the code of the language that most texts seem to be in; None if all are short."""
+    long = (text for text in texts if len(text.encode()) >= _FEWEST_BYTES)
+    found = Counter[str](_identifier().classify(text)[0] for text in long)
+    return found.most_common(1)[0][0] if found else None
 
 
 @lru_cache(maxsize=100_000)

@@ -105,6 +105,16 @@ def test_languages_are_recognized_and_a_check_writes_nothing(tmp_path, table, ca
     assert [*tmp_path.iterdir()] == [table]
 
 
+def test_short_texts_have_no_language_of_their_own(tmp_path, capsys):
+    table = tmp_path / "all.tsv"
+    table.write_text("Ja.\tYes.\n")
+
+    prepare(load_command("prepare", PrepareConfig, [f"input={table}", f"output={tmp_path}/out"]))
+
+    assert "1 pair, source to target (" in capsys.readouterr().out
+    assert (tmp_path / "out" / "train.source").read_text() == "Ja.\n"
+
+
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
