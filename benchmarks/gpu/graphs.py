@@ -1,4 +1,4 @@
-"""What CUDA graphs would bring: both passes of an update and a step of a search, replayed.
+"""Measure what CUDA graphs would gain for both passes of an update and for a step of a search.
 
 This is a prototype. It replays one batch, whose shapes do not change, and compares the gradients
 with those of the eager passes. The second step of a GRU is the fused kernel of torch.nn.GRUCell.

@@ -35,6 +35,7 @@ _HELD_OUT, _MOST_HELD_OUT = 0.05, 1000
 _TYPICAL = 10_000
 """Number of pairs that show what is typical, from all parts of the text."""
 _SPACING = "other spaces, invisible characters or letters in parts"
+_SETS, _DROPPED = ("train", "valid", "test"), "dropped.tsv"
 _EXAMPLE = 32
 """Number of characters of an example."""
 
@@ -96,7 +97,7 @@ class Kept(NamedTuple):
 
 @dataclass
 class Prepared:
-    """What became of the rows of a text; every row is in `kept` or in `dropped`."""
+    """The rows of a text after the rules; each row is in `kept` or in `dropped`."""
 
     kept: list[Kept] = field(default_factory=list)
     dropped: list[tuple[Row, str]] = field(default_factory=list)
@@ -126,6 +127,9 @@ def prepare(config: PrepareConfig) -> None:
     if not rows:
         raise ValueError(f"input={','.join(config.input)}: there is no text")
     source, target = _languages(paths, source, target, rows)
+    endings = (source, target) if source != target else ("source", "target")
+    if config.output is not None and not config.check:
+        _check_output(expand_home(config.output, key="output"), endings)
     print(f"{counted(len(rows), 'pair')}, {source} to {target} (source= and target= set these)")
     rules = PairRules(
         source, target, config.max_characters, config.max_ratio, frozenset(config.keep)
@@ -138,12 +142,11 @@ def prepare(config: PrepareConfig) -> None:
     if config.check:
         return
     assert config.output is not None
-    endings = (source, target) if source != target else ("source", "target")
     _write(expand_home(config.output, key="output"), sets, endings, prepared.dropped)
     names = {name: [f"{config.output}/{name}.{each}" for each in endings] for name in sets}
     for name, pairs in sets.items():
         print(f"wrote {' and '.join(names[name])}: {counted(len(pairs), 'pair')}")
-    print(f"wrote {config.output}/dropped.tsv: {counted(len(prepared.dropped), 'pair')}")
+    print(f"wrote {config.output}/{_DROPPED}: {counted(len(prepared.dropped), 'pair')}")
     keys = [f"data.{name}=[{','.join(each)}]" for name, each in names.items()]
     if source == target:
         keys += [f"data.source={source}", f"data.target={target}"]
@@ -234,7 +237,7 @@ def split(kept: Sequence[Kept], *, valid: int | None, test: int | None) -> dict[
         )
     names = dict.fromkeys(free[: sizes["valid"]], "valid")
     names |= dict.fromkeys(free[sizes["valid"] :][: sizes["test"]], "test")
-    sets: dict[str, list[Kept]] = {"train": [], "valid": [], "test": []}
+    sets: dict[str, list[Kept]] = {name: [] for name in _SETS}
     for row, each in enumerate(kept):
         sets[names.get(row, "train")].append(each)
     return {name: pairs for name, pairs in sets.items() if pairs}
@@ -258,18 +261,21 @@ def _example(row: Row) -> str:
     return f"{Path(row.place).name}: {' | '.join(shown)}"
 
 
+def _check_output(folder: Path, endings: tuple[str, str]) -> None:
+    """Raise FileExistsError if the directory has a file that may be written."""
+    names = [f"{name}.{ending}" for name in _SETS for ending in endings]
+    for name in (*names, _DROPPED):
+        if (folder / name).exists():
+            raise FileExistsError(f"{folder / name} exists; give another output")
+
+
 def _write(
     folder: Path,
     sets: dict[str, list[Kept]],
     endings: tuple[str, str],
     dropped: Sequence[tuple[Row, str]],
 ) -> None:
-    """Write all files or none.
-
-    Raises:
-        FileExistsError: One of the files exists.
-        OSError: A file cannot be written.
-    """
+    """Write all files or none; raise OSError if one cannot be written."""
     contents = {
         f"{name}.{ending}": "".join(f"{pair[side]}\n" for pair in pairs)
         for name, pairs in sets.items()
@@ -278,10 +284,7 @@ def _write(
     table = io.StringIO()
     writer = csv.writer(table, delimiter="\t", lineterminator="\n")
     writer.writerows((row.place, fault, row.source, row.target) for row, fault in dropped)
-    contents["dropped.tsv"] = table.getvalue()
-    for name in contents:
-        if (folder / name).exists():
-            raise FileExistsError(f"{folder / name} exists; give another output")
+    contents[_DROPPED] = table.getvalue()
     folder.mkdir(parents=True, exist_ok=True)
     with whole_files() as new_file:
         for name, content in contents.items():

@@ -199,7 +199,7 @@ def restore(text: str, spans: Sequence[str]) -> str:
 
 _LETTERS = re.compile(r"[^\W\d_]+")
 _CODED = re.compile(r"[\d@/\\_<>{}%&]")
-"""What codes, addresses and markup have, and words do not."""
+"""A character of codes, addresses or markup, which words do not have."""
 _FEWEST_CAPITALS = 5
 
 
