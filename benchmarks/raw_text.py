@@ -8,7 +8,8 @@
 markup, swapped and foreign sides, other spaces and letters in parts, and adds sentences with codes,
 numbers and addresses. `measure` scores the clean test set with each kind of damage, counts the
 spans that translations keep (other ones than in training) and the sentences of lines with several
-that are lost, and compares the texts of the command, Python, the exported model and the service.
+that are lost, and compares the texts of the command, Python, the exported model, the page and the
+service.
 """
 
 import argparse
@@ -17,6 +18,8 @@ import json
 import random
 import subprocess
 import sys
+import tempfile
+import time
 import unicodedata
 import urllib.request
 from collections.abc import Callable, Sequence
@@ -94,6 +97,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     measure.add_argument("checkpoint", help="a run's directory or a file")
     measure.add_argument("output", type=Path, help="the directory that `make` wrote")
     measure.add_argument("--folder", help="what seq2seq-export wrote from it")
+    measure.add_argument("--page", type=Path, help="what it wrote with format=web; needs Chromium")
     measure.add_argument("--lines", type=int, default=1000, help="lines with several sentences")
     measure.set_defaults(run=measure_losses)
     options = parser.parse_args(argv)
@@ -188,7 +192,7 @@ def measure_losses(options: argparse.Namespace) -> None:
 def other_translators(
     options: argparse.Namespace, lines: list[str]
 ) -> "list[tuple[str, list[str]]]":
-    """Return the texts of the command, the exported model and the service."""
+    """Return the texts of the command, the exported model, the page and the service."""
     root = Path(__file__).parents[1]
     command = [sys.executable, str(root / "translate.py"), f"checkpoint={options.checkpoint}"]
     text = "".join(f"{line}\n" for line in lines)
@@ -199,6 +203,8 @@ def other_translators(
     if options.folder:
         exported = OnnxTranslator.load(options.folder, threads=1)
         found.append(("exported model", [each.text for each in exported(lines)]))
+    if options.page:
+        found.append(("page", page_texts(options.page.resolve(), lines)))
     command = [sys.executable, "-m", "seq2seq.cli.serve", f"checkpoint={options.checkpoint}"]
     command += ["device=cpu", "port=0", "access_log=false", "timeout=600"]
     command += ["max_characters=1000000", "max_body=1000000"]
@@ -217,6 +223,32 @@ def other_translators(
         finally:
             service.terminate()
     return [*found, ("service", answers)]
+
+
+def page_texts(page: Path, lines: list[str]) -> list[str]:
+    """Return the texts of a page that translates, in a browser without a window."""
+    from tests.headless_browser import open_browser, open_page
+
+    script = """const [lines, done] = arguments;
+        (async () => {
+          const texts = [];
+          for (const line of lines) {
+            const { hypotheses } = await translator.translateText(line, model.decoding);
+            texts.push(hypotheses[0]?.text ?? "");
+          }
+          return texts;
+        })().then(done, (error) => done(String(error)));"""
+    found: list[str] = []
+    with tempfile.TemporaryDirectory() as profile:
+        for browser in open_browser(Path(profile)):
+            open_page(browser, page)
+            while browser.execute_script("return main.ariaBusy !== 'false' || isBusy"):
+                time.sleep(0.1)
+            browser.set_script_timeout(600)
+            waiting = iter(lines)
+            while few := list(islice(waiting, 50)):
+                found += browser.execute_async_script(script, few)
+    return found
 
 
 if __name__ == "__main__":
