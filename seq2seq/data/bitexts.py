@@ -58,8 +58,8 @@ def read_bitext(
 ) -> Bitext:
     """Read a source and a target file, or any number of tables and translation memories.
 
-    Text files and tables (.tsv, .csv) are UTF-8, plain or gzipped. A table in .tsv has no quotes;
-    one in .csv is separated by commas or semicolons.
+    Text files and tables are UTF-8, plain or gzipped. A table in .csv is separated by commas or
+    semicolons; one in .tsv, or a single file of another name, by tabs, without quotes.
 
     Args:
         paths: The files.
@@ -75,21 +75,20 @@ def read_bitext(
     """
     for path in paths:
         check_readable(path, name=f"input={path}")
-    if not any(_kind(path) in (*_TABLES, *MEMORIES) for path in paths):
-        if len(paths) != 2:
-            raise ValueError(
-                f"input={','.join(map(str, paths))}: give a source and a target file, "
-                f"[a.de,a.en], or files that end in {', '.join((*_TABLES, *MEMORIES))}"
-            )
+    has_sides = not any(_kind(path) in (*_TABLES, *MEMORIES) for path in paths)
+    if has_sides and len(paths) == 2:
         return Bitext(source, target, list(map(_checked, _read_sides(*paths))))
     rows: list[Row] = []
     for path in paths:
-        if _kind(path) in _TABLES:
-            source, target, found = _read_table(path, list(columns), source, target)
-        elif _kind(path) in MEMORIES:
+        if _kind(path) in MEMORIES:
             source, target, found = _read_memory(path, source, target)
+        elif _kind(path) in _TABLES or len(paths) == 1:
+            source, target, found = _read_table(path, list(columns), source, target)
         else:
-            raise ValueError(f"input={path}: give text files by themselves, as [a.de,a.en]")
+            raise ValueError(
+                f"input={path}: give a source and a target file by themselves, [a.de,a.en], or "
+                f"files that end in {', '.join((*_TABLES, *MEMORIES))}"
+            )
         rows += map(_checked, found)
     return Bitext(source, target, rows)
 
@@ -130,7 +129,7 @@ def _read_sides(*paths: Path) -> Iterator[Row]:
 def _read_table(
     path: Path, columns: list[str], source: str | None, target: str | None
 ) -> tuple[str | None, str | None, list[Row]]:
-    if _kind(path) == ".tsv":
+    if _kind(path) != ".csv":
         cells = (line.split("\t") for line in _lines(path))
         rows = list(enumerate(cells, start=1))
     else:

@@ -22,6 +22,10 @@ _CHUNK_SIZE = MAX_LINE
 limit."""
 _LANGUAGE = re.compile("(?!src|tgt|trg|txt|tsv|csv|ref|hyp|tok|raw)[a-z]{2,3}([-_][A-Za-z0-9]+)*")
 """Pattern of a language code, such as de, deu or zh-Hant, but not of a usual file extension."""
+_OTHER_TABLES = (
+    "seq2seq-prepare reads tables with other columns, which columns= chooses, and other formats, "
+    "such as .csv, .tmx, .xlf and .po"
+)
 _UTF16_SHARE = 0.4
 """Smallest share of zero bytes that shows UTF-16 without a byte order mark."""
 
@@ -336,8 +340,7 @@ class _Reader:
                 raise ValueError(
                     f"{self.paths[0]}:{number}: {len(sides) - 1} tabs; every line needs "
                     "one, between source and target, or every line two, the second before gold "
-                    "links; or give one file for each side: [a.de,a.en]; "
-                    + _command_for(sides, self.paths[0])
+                    f"links; or give one file for each side: [a.de,a.en]; {_OTHER_TABLES}"
                 )
         for side, text, path in zip(
             ("source", "target"), sides, (self.paths[0], self.paths[:2][-1]), strict=False
@@ -360,21 +363,9 @@ class _Reader:
         except ValueError as error:
             if self.paths[1:]:
                 raise
-            advice = f"if it holds no links, {_command_for(sides, self.paths[0])}"
-            raise ValueError(f"{error}; {advice}") from error
+            raise ValueError(f"{error}; {_OTHER_TABLES}") from error
         check_links(links, len(split_words(source)), len(split_words(target)), where=where)
         return Pair(source=source, target=target, links=links)
-
-
-def _command_for(columns: Sequence[str], path: Path) -> str:
-    """Return advice with the command that makes pairs of a file with other columns."""
-    if len(columns) == 1:
-        return "seq2seq-prepare reads other formats, such as .csv, .tmx, .xlf and .po"
-    # Numbers, addresses and licences have a smaller share of letters than text.
-    shares = [sum(map(str.isalpha, column)) / max(len(column), 1) for column in columns]
-    by_text = sorted(range(len(columns)), key=lambda i: -shares[i])
-    chosen = ",".join(str(i + 1) for i in sorted(by_text[:2]))
-    return f"select the two columns of text, for example: cut -f{chosen} {path} > pairs.tsv"
 
 
 class _InvalidPairError(ValueError):

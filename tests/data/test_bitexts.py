@@ -84,6 +84,12 @@ def read(tmp_path, files, **options):
             [("a.csv:1", "de", "en", "header"), ("a.csv:3", "ein\nHund", 'a; "b"', None)],
         ),
         (
+            {"deu.txt": "Go.\tGeh.\tCC-BY 2.0\n"},
+            {"columns": ["1", "2"]},
+            (None, None),
+            [("deu.txt:1", "Go.", "Geh.", None)],
+        ),
+        (
             {"a.csv.gz": "1,a,ein\n"},
             {"columns": ["3", "2"]},
             (None, None),
@@ -152,10 +158,11 @@ def test_bytes_that_are_not_utf8_are_kept(tmp_path):
 @pytest.mark.parametrize(
     ("files", "options", "message"),
     [
-        ({"a": "x"}, {}, r"give a source and a target file, \[a.de,a.en\], or files that end in"),
+        ({"a": "x"}, {}, "a: choose the source and the target among its columns"),
+        (dict.fromkeys("abc", "x"), {}, r"a: give a source and a target file by themselves, "),
         ({"a": "x\n", "b": ""}, {}, "b ends before line 1, which .*a has"),
         ({"a": b"\xff\xfex", "b": "x"}, {}, "a: the file is UTF-16"),
-        ({"a.tsv": "a\tb", "b": "x"}, {}, "give text files by themselves"),
+        ({"a.tsv": "a\tb", "b": "x"}, {}, "b: give a source and a target file by themselves"),
         ({"a.tsv": "x\ty\tz"}, {}, "choose the source and the target .*: 1 'x', 2 'y', 3 'z'"),
         ({"a.tsv": "x\ty"}, {"columns": ["x", "q"]}, "choose the source and the target"),
         ({"a.tsv": "x\ty"}, {"columns": ["1", "9"]}, "choose the source and the target"),

@@ -444,26 +444,11 @@ def test_one_file_for_both_sides_needs_equal_languages(tmp_path):
     assert texts(load_corpora(replace(config, target=config.source)).train) == [("eins", "eins")]
 
 
-@pytest.mark.parametrize(
-    ("line", "columns"),
-    [
-        ("Go.\tGeh.\tCC-BY 2.0 (France) Attribution: tatoeba.org #1 (A)", "1,2"),
-        ("12\tGo.\t77\tGeh.", "2,4"),
-        ("0.93\tGo.\tGeh.", "2,3"),
-        ("Go on.\tGeh weiter.\t7\thttp://a.b/c", "1,2"),
-    ],
-)
-def test_other_columns_are_selected_by_a_command(tmp_path, line, columns):
+@pytest.mark.parametrize("line", ["Go.\tGeh.\tCC-BY 2.0", "12\tGo.\t77\tGeh.", "Go.;Geh."])
+def test_tables_of_another_form_are_answered_with_the_command_that_reads_them(tmp_path, line):
     table = write(tmp_path / "deu.txt", line.encode() + b"\n")
 
-    with pytest.raises(ValueError, match=rf"cut -f{columns} {table} > pairs\.tsv"):
-        list(make_corpus(table))
-
-
-def test_a_table_without_tabs_is_answered_with_the_command_that_reads_it(tmp_path):
-    table = write(tmp_path / "a.csv", b"Go.;Geh.\n")
-
-    with pytest.raises(ValueError, match=r": 0 tabs; .*; seq2seq-prepare reads other formats"):
+    with pytest.raises(ValueError, match="; seq2seq-prepare reads tables with other columns"):
         list(make_corpus(table))
 
 
