@@ -1,27 +1,25 @@
-"""The registry of interchangeable parts, each under its config type and a name."""
+"""The registry of interchangeable parts, which plug-ins extend."""
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TypeVar, cast
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-_Config = TypeVar("_Config", bound="DataclassInstance")
 _Part = TypeVar("_Part")
+_Same = TypeVar("_Same")
 
 
-class Registry(Generic[_Config, _Part]):
-    """Finds the part that belongs to a config.
+class Registry(Mapping[str, _Part]):
+    """Parts of one kind by name. A part with options belongs to the type of its config.
 
     Example:
         >>> from dataclasses import dataclass
+        >>> shapes = Registry[str]("shape")
         >>> @dataclass
         ... class SquareConfig:
         ...     name: str = "square"
-        >>> shapes = Registry[SquareConfig, str]("shape")
-        >>> shapes.add(SquareConfig, "four sides")
-        >>> shapes.find(SquareConfig()), list(shapes.config_types())
-        ('four sides', ['square'])
+        >>> _ = shapes.register(SquareConfig)("four sides")
+        >>> shapes["square"], shapes.find(SquareConfig()), list(shapes.config_types())
+        ('four sides', 'four sides', ['square'])
     """
 
     def __init__(self, kind: str) -> None:
@@ -30,54 +28,75 @@ class Registry(Generic[_Config, _Part]):
         Args:
             kind: The word for a part, for messages.
         """
-        self._kind = kind
-        self._parts: dict[str, tuple[type[_Config], _Part]] = {}
+        self.kind = kind
+        self._parts: dict[str, tuple[object, _Part]] = {}  # with the type that owns the name
 
-    def add(self, config_type: type[_Config], part: _Part) -> None:
-        """Add a part under its config type and the default of the type's field `name`.
+    def __getitem__(self, name: str) -> _Part:
+        return self._parts[name][1]
 
-        A class that was defined again, by a cell of a notebook that ran twice, replaces itself.
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def register(self, key: type | str, *names: str) -> Callable[[_Same], _Same]:
+        """Return a decorator that registers a class or a function.
+
+        One that is defined again, by a cell of a notebook that runs twice, replaces itself.
+
+        Args:
+            key: The type of the part's config, or the name of a part without options.
+            names: Names of the part, instead of the default of the config's field `name`.
 
         Raises:
-            ValueError: The type has no default name, the name or the type is taken, or the part is
-                a class that lacks a method.
+            ValueError: The config has no default name, the name or the config is taken, or the part
+                is a class that lacks a method.
         """
-        name = self._name(config_type)
-        for taken, (other, _) in self._parts.items():
-            is_again = other is not config_type and _path(other) == _path(config_type)
-            if (taken == name or other is config_type) and not is_again:
-                raise ValueError(
-                    f"{self._kind} {name!r} or its config {config_type.__name__} is taken; choose "
-                    "another name"
-                )
-        if missing := sorted(getattr(part, "__abstractmethods__", ())):
-            raise ValueError(f"{self._kind} {name!r} must define {' and '.join(missing)}")
-        self._parts[name] = config_type, part
+        names = names or (key if isinstance(key, str) else _default_name(key),)
 
-    def config_types(self) -> dict[str, type[_Config]]:
+        def register(part: _Same) -> _Same:
+            owner = part if isinstance(key, str) else key
+            for name, (other, _) in self._parts.items():
+                is_again = other is not owner and _path(other) == _path(owner)
+                if (name in names or other is owner) and not is_again:
+                    config = "" if isinstance(key, str) else f" or its config {key.__name__}"
+                    raise ValueError(f"{self.kind} {name!r}{config} is taken; choose another name")
+            if missing := sorted(getattr(part, "__abstractmethods__", ())):
+                raise ValueError(f"{self.kind} {names[0]!r} must define {' and '.join(missing)}")
+            self._parts |= {name: (owner, cast(_Part, part)) for name in names}
+            return part
+
+        return register
+
+    def config_types(self) -> dict[str, type]:
         """Return the config type of each name."""
-        return {name: config_type for name, (config_type, _) in self._parts.items()}
+        owned = {name: owner for name, (owner, part) in self._parts.items() if owner is not part}
+        return cast(dict[str, type], owned)
 
-    def find(self, config: _Config) -> _Part:
-        """Return the part that was added with the type of the config.
+    def find(self, config: object) -> _Part:
+        """Return the part that was registered with the type of the config.
 
         Raises:
             ValueError: There is none.
         """
-        for config_type, part in self._parts.values():
-            if config_type is type(config):
+        for owner, part in self._parts.values():
+            if owner is type(config):
                 return part
+        known = {each.__name__: None for each in self.config_types().values()}
         raise ValueError(
-            f"{type(config).__name__} is not the config of a registered {self._kind}; create it "
-            f"from one of: {', '.join(each.__name__ for each in self.config_types().values())}"
+            f"{type(config).__name__} is not the config of a registered {self.kind}; create it "
+            f"from one of: {', '.join(known)}"
         )
 
-    def _name(self, config_type: type[_Config]) -> str:
-        name = next((each.default for each in fields(config_type) if each.name == "name"), None)
-        if not isinstance(name, str):
-            raise ValueError(f"{config_type.__name__} needs a name: `name: str = ...`")
-        return name
+
+def _default_name(config_type: type) -> str:
+    name = next((each.default for each in fields(config_type) if each.name == "name"), None)
+    if not isinstance(name, str):
+        raise ValueError(f"{config_type.__name__} needs a name: `name: str = ...`")
+    return name
 
 
-def _path(config_type: type) -> str:
-    return f"{config_type.__module__}.{config_type.__qualname__}"
+def _path(owner: object) -> object:
+    """Return what stays the same when a class or a function is defined again."""
+    return getattr(owner, "__module__", ""), getattr(owner, "__qualname__", id(owner))

@@ -13,7 +13,7 @@ from types import ModuleType
 
 import pytest
 
-from seq2seq.search import registry
+from seq2seq.search.registry import SEARCHES
 
 ROOT = Path(__file__).parents[1]
 BUILT = {ROOT / "docs" / "_static" / "study.html"}
@@ -63,7 +63,7 @@ class Page:
         code = compile("\n".join(self.blocks("python")), f"<{self.name}>", "exec")
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(workplace)
-            patch.setattr(registry._registry, "_parts", dict(registry._registry._parts))
+            patch.setattr(SEARCHES, "_parts", dict(SEARCHES._parts))
             exec(code, {})
 
     def num_examples(self) -> int:
@@ -77,7 +77,7 @@ class Page:
 
     def blocks(self, language: str) -> list[str]:
         """Return the code blocks of a language; those without one show output."""
-        blocks = re.findall(r"^```(\w*)\n(.*?)^```$", self.text, re.MULTILINE | re.DOTALL)
+        blocks = re.findall(r"^```(.*?)\n(.*?)^```$", self.text, re.MULTILINE | re.DOTALL)
         return [text for name, text in blocks if name == language]
 
     def indented_blocks(self, language: str) -> list[str]:
@@ -120,7 +120,8 @@ def quickened(arguments: list[str]) -> list[str]:
     # Of many types, the first and the last; test_pages.py looks the others up.
     arguments = [re.sub(r"^(attention=\w+),[\w,]+(,\w+)$", r"\1\2", each) for each in arguments]
     arguments = [each for each in arguments if not each.startswith("data.num_")]
-    extra = QUICK + ([] if "data=files" in arguments else QUICK_GRAMMAR)
+    own_text = {"data=files", "data=huggingface"} & {*arguments}
+    extra = QUICK + ([] if own_text else QUICK_GRAMMAR)
     chosen = next(
         (a.partition("=")[2] for a in arguments if a.startswith("attention=")), "additive"
     )

@@ -21,17 +21,26 @@ class OtherSquareConfig(ShapeConfig):
     name: str = "square"
 
 
-def new_registry() -> Registry[ShapeConfig, int]:
-    registry = Registry[ShapeConfig, int]("shape")
-    registry.add(SquareConfig, 4)
+def new_registry() -> Registry[int]:
+    registry = Registry[int]("shape")
+    registry.register(SquareConfig)(4)
     return registry
 
 
-def test_part_is_found_by_the_type_of_the_config_and_not_by_its_name():
+def test_part_is_found_by_its_name_and_by_the_type_of_its_config():
     registry = new_registry()
 
-    assert registry.find(SquareConfig(name="renamed")) == 4
+    assert registry.find(SquareConfig(name="renamed")) == registry["square"] == 4
     assert registry.config_types() == {"square": SquareConfig}
+
+
+def test_part_may_have_a_name_without_a_config_and_several_names_with_one():
+    registry = new_registry()
+    registry.register("circle")(0)
+    registry.register(ShapeConfig, "triangle", "pyramid")(3)
+
+    assert dict(registry) == {"square": 4, "circle": 0, "triangle": 3, "pyramid": 3}
+    assert list(registry.config_types()) == ["square", "triangle", "pyramid"]
 
 
 @pytest.mark.parametrize("config_type", [SquareConfig, OtherSquareConfig])
@@ -39,7 +48,7 @@ def test_name_or_config_that_is_taken_is_refused(config_type):
     registry = new_registry()
 
     with pytest.raises(ValueError, match=f"^shape 'square' or its config {config_type.__name__} "):
-        registry.add(config_type, 5)
+        registry.register(config_type)(5)
 
     assert registry.find(SquareConfig()) == 4
 
@@ -56,36 +65,36 @@ def test_class_that_lacks_methods_is_refused_with_their_names():
         def sides(self) -> int:
             return 4
 
-    registry = Registry[ShapeConfig, type[Sided]]("shape")
+    registry = Registry[type[Sided]]("shape")
 
     with pytest.raises(ValueError, match=r"^shape 'square' must define area and sides$"):
-        registry.add(SquareConfig, Sided)
+        registry.register(SquareConfig)(Sided)
     with pytest.raises(ValueError, match=r"^shape 'square' must define area$"):
-        registry.add(SquareConfig, Square)
+        registry.register("square")(Square)
 
-    assert not registry.config_types()
+    assert not registry
 
 
 def test_config_without_a_default_name_is_refused():
     with pytest.raises(ValueError, match=r"^ShapeConfig needs a name"):
-        new_registry().add(ShapeConfig, 1)
+        new_registry().register(ShapeConfig)
 
 
 def test_class_that_is_defined_again_replaces_itself():
-    registry = Registry[ShapeConfig, int]("shape")
+    registry = Registry[int]("shape")
 
     def run_cell(part: int) -> type[ShapeConfig]:
         @dataclass
         class CellConfig(ShapeConfig):
             name: str = "cell"
 
-        registry.add(CellConfig, part)
+        registry.register(CellConfig)(part)
         return CellConfig
 
     first, second = run_cell(1), run_cell(2)
 
     assert registry.find(second()) == 2
-    assert list(registry.config_types()) == ["cell"]
+    assert list(registry) == ["cell"]
     with pytest.raises(ValueError, match=r"^CellConfig is not the config of a registered shape; "):
         registry.find(first())
 

@@ -15,7 +15,6 @@ from seq2seq.attention.base import AttentionConfig
 from seq2seq.model.config import (
     Bridge,
     DecoderConfig,
-    DecoderForm,
     EncoderConfig,
     ModelConfig,
     TiedEmbeddings,
@@ -49,7 +48,7 @@ def decoder_config(form: str = "bahdanau", **options: object) -> DecoderConfig:
         | chosen
         | sizes
         | {
-            "form": DecoderForm.luong if form == "input_feeding" else DecoderForm(form),
+            "form": "luong" if form == "input_feeding" else form,
             "input_feeding": form == "input_feeding",
             "readout_dropout": chosen["hidden_dropout"],
         }

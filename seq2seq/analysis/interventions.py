@@ -85,19 +85,14 @@ class Intervention(ABC):
         """
 
 
-_registry: Registry[Intervention, type[Intervention]] = Registry("intervention")
+INTERVENTIONS = Registry[type[Intervention]]("intervention")
+"""The interventions by name."""
 _Type = TypeVar("_Type", bound=type[Intervention])
 
 
 def register_intervention(intervention: _Type) -> _Type:
     """Register an intervention under the default of its `name`; a class decorator."""
-    _registry.add(intervention, intervention)
-    return intervention
-
-
-def intervention_types() -> dict[str, type[Intervention]]:
-    """Return the registered interventions by name."""
-    return _registry.config_types()
+    return INTERVENTIONS.register(intervention)(intervention)
 
 
 def find_intervention(text: str) -> Intervention:
@@ -111,11 +106,11 @@ def find_intervention(text: str) -> Intervention:
         DropHead(name='drop_head', argument='1')
     """
     name, colon, argument = text.partition(":")
-    if name not in (known := intervention_types()):
-        raise ValueError(f"unknown intervention {name!r}; one of: {', '.join(known)}")
+    if name not in INTERVENTIONS:
+        raise ValueError(f"unknown intervention {name!r}; one of: {', '.join(INTERVENTIONS)}")
     if colon and not argument:
         raise ValueError(f"intervention {text!r}: the argument after the colon is missing")
-    return known[name](argument=argument)  # type: ignore[call-arg]  # has a name
+    return INTERVENTIONS[name](argument=argument)  # type: ignore[call-arg]  # has a name
 
 
 @register_intervention

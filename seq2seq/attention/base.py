@@ -4,9 +4,8 @@
 # Q query size, K key size, V value size, D size of a projected key, C context size, N heads
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -235,29 +234,9 @@ class PositionalAttention(Attention, ABC):
         return context.flatten(0, 1), heads.transpose(1, 2).flatten(0, 1), (steps + 1,)
 
 
-_registry: Registry[AttentionConfig, type[Attention]] = Registry("attention")
-
-_AttentionType = TypeVar("_AttentionType", bound=type[Attention])
-
-
-def register_attention(
-    config_type: type[AttentionConfig],
-) -> Callable[[_AttentionType], _AttentionType]:
-    """Return a class decorator that registers an attention type.
-
-    Args:
-        config_type: Config of the type. The default value of its `name` is the name of the type;
-            `build_attention` finds the type by the config.
-
-    Raises:
-        ValueError: The config has no default name, or the name or the config is registered already.
-    """
-
-    def register(attention_type: _AttentionType) -> _AttentionType:
-        _registry.add(config_type, attention_type)
-        return attention_type
-
-    return register
+ATTENTION = Registry[type[Attention]]("attention")
+"""The attention types, by name and by the type of their config."""
+register_attention = ATTENTION.register
 
 
 def attention_config_types() -> dict[str, type[AttentionConfig]]:
@@ -268,7 +247,7 @@ def attention_config_types() -> dict[str, type[AttentionConfig]]:
         >>> attention_config_types()["additive"]().size
         256
     """
-    return _registry.config_types()
+    return ATTENTION.config_types()
 
 
 def build_attention(
@@ -297,5 +276,5 @@ def build_attention(
         >>> context.shape, weights.shape
         (torch.Size([2, 3, 40]), torch.Size([2, 1, 3, 7]))
     """
-    build = _registry.find(config)
+    build = ATTENTION.find(config)
     return build(config, query_size=query_size, key_size=key_size, value_size=value_size)

@@ -85,7 +85,7 @@ class TranslateConfig(Config):
     ensemble. With engine=onnx, an exported folder."""
     engine: Engine
     plugins: Annotated[list[str], Use.read]
-    """Python files that register the attention types and searches in use."""
+    """Python files that register the parts of the model, such as its attention type."""
     text: str | None
     """Text to translate instead of an input file."""
     input: Annotated[FilePaths | None, Use.read]

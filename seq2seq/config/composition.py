@@ -69,7 +69,7 @@ RETIRED_KEYS: dict[str, RetiredKey] = {
 }
 """The retired keys of all commands by their dotted names."""
 
-_PLUGGED = ("attention", "decoding")
+_PLUGGED = ("attention", "data", "decoding", "tokenizer")
 _NOISE = ("full_key:", "reference_type=", "object_type=", "Set the environment")
 
 

@@ -1,4 +1,4 @@
-"""Plug-ins: Python files of the user that register attention types and searches.
+"""Plug-ins: Python files of the user that register parts of their own.
 
 Only a caller who names a plug-in loads it. A checkpoint names the plug-ins of its run, but reading
 one loads nothing.
@@ -17,7 +17,7 @@ KEY = "plugins"
 
 
 def load_plugins(plugins: Sequence[str]) -> None:
-    """Load Python files that register attention types or searches; each file is loaded once.
+    """Load Python files that register parts, such as attention types; each file is loaded once.
 
     Args:
         plugins: Paths, relative to the current directory. A file imports its neighbors with

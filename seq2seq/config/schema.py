@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
-from seq2seq.attention.base import AttentionConfig, attention_config_types
+from seq2seq.attention.base import ATTENTION, AttentionConfig
 from seq2seq.checks import (
     Config,
     Count,
@@ -27,23 +27,20 @@ from seq2seq.config.composition import config_directory, load_as
 from seq2seq.config.plugins import load_plugins_of
 from seq2seq.data.batching import BatchingConfig
 from seq2seq.data.config import (
-    CharactersConfig,
     DataConfig,
-    FilesConfig,
-    GrammarConfig,
-    Multi30kConfig,
-    SentencePieceConfig,
     TokenizerConfig,
-    WordsConfig,
 )
+from seq2seq.data.corpus import DATA
 from seq2seq.data.files import languages_of_files
+from seq2seq.data.tokenizers.interface import TOKENIZERS
 from seq2seq.evaluation.metrics import AUTO, CHOICES
 from seq2seq.kernels import Kernels
 from seq2seq.model.config import ModelConfig
 from seq2seq.model.seq2seq import Seq2Seq
+from seq2seq.registry import Registry
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.search.config import BeamConfig, DecodingConfig
-from seq2seq.search.registry import decoding_config_types
+from seq2seq.search.registry import SEARCHES
 from seq2seq.special_tokens import SPECIAL_TOKENS
 
 
@@ -279,7 +276,7 @@ class TrainConfig(Config):
     """Keys, or groups of keys, that may change when the run is resumed."""
     # A plug-in is found by the name of its type, even if its file has moved.
     plugins: Annotated[list[str], Mark.free, Mark.start] = field(default_factory=list)
-    """Python files that register attention types and searches; see `load_plugins`."""
+    """Python files that register parts, such as attention types; see `load_plugins`."""
 
     def __post_init__(self) -> None:
         Config.__post_init__(self)
@@ -300,17 +297,13 @@ class TrainConfig(Config):
 
 def config_groups() -> dict[str, dict[str, type]]:
     """Return the config types of each replaceable part, by group and name."""
-    return {
-        "attention": dict(attention_config_types()),
-        "data": {"files": FilesConfig, "grammar": GrammarConfig, "multi30k": Multi30kConfig},
-        "tokenizer": {
-            "bpe": SentencePieceConfig,
-            "characters": CharactersConfig,
-            "unigram": SentencePieceConfig,
-            "words": WordsConfig,
-        },
-        "decoding": dict(decoding_config_types()),
+    registries: dict[str, Registry[Any]] = {
+        "attention": ATTENTION,
+        "data": DATA,
+        "tokenizer": TOKENIZERS,
+        "decoding": SEARCHES,
     }
+    return {group: registry.config_types() for group, registry in registries.items()}
 
 
 def _language_of_files(side: str, *, _parent_: DictConfig) -> str:
@@ -336,7 +329,7 @@ def register_schemas() -> None:
     for group, types in config_groups().items():
         for name, config_type in types.items():
             store.store(group=f"schema/{group}", name=name, node=config_type)
-            if not (config_directory() / group / f"{name}.yaml").exists():  # the type is a plug-in
+            if not (config_directory() / group / f"{name}.yaml").exists():
                 store.store(group=group, name=name, node=config_type)
 
 
@@ -356,7 +349,7 @@ def load_config(*overrides: str) -> TrainConfig:
         ('dot', True)
     """
     load_plugins_of(overrides)
-    registered = (*attention_config_types().values(), *decoding_config_types().values())
+    registered = tuple(each for types in config_groups().values() for each in types.values())
     return copy.deepcopy(_load_config(overrides, registered))
 
 

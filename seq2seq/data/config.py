@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeGuard
 
 from seq2seq.checks import (
     Config,
@@ -53,32 +53,35 @@ class DataConfig(Config, section="data", marks=(Mark.named,)):
     configurations of tokenizer, model and training read them unless they are given there.
     """
 
+    is_own_text: ClassVar[bool] = True
+    """Whether the text is the user's own, so that its spans may be protected."""
+
     name: Name
-    """Kind of corpus: "files", "grammar" or "multi30k"."""
+    """Kind of corpus, such as "files", "grammar" or "multi30k"."""
     source: Name
     """Language code of the source; data=files takes it from the file extensions."""
     target: Annotated[Name, Mark.named, Mark.scores]
     """Language code of the target; data=files takes it from the file extensions."""
-    cache_dir: Annotated[FilePath, Mark.free, Mark.machine]
+    cache_dir: Annotated[FilePath, Mark.free, Mark.machine] = "data/cache"
     """Directory that caches tokenizers and token ids."""
     # A resumed run compares the keys that refer to the next five values.
-    vocabulary_size: Annotated[VocabularySize, Mark.free]
+    vocabulary_size: Annotated[VocabularySize, Mark.free] = 8000
     """Default of `tokenizer.vocabulary_size`."""
-    max_epochs: Annotated[Count, Mark.free]
+    max_epochs: Annotated[Count, Mark.free] = 20
     """Default of `training.max_epochs`."""
-    batch_tokens: Annotated[Count, Mark.free]
+    batch_tokens: Annotated[Count, Mark.free] = 1500
     """Default of `training.batching.size`, in target tokens."""
-    learning_rate: Annotated[Positive, Mark.free]
+    learning_rate: Annotated[Positive, Mark.free] = 0.004
     """Default of `training.optimizer.learning_rate`."""
-    dropout: Annotated[Probability, Mark.free]
+    dropout: Annotated[Probability, Mark.free] = 0.3
     """Default of the dropout probabilities of encoder and decoder."""
-    max_length: Count
+    max_length: Count = 100
     """Maximum number of tokens on a side, without EOS."""
-    empty_lines: OnInvalid
+    empty_lines: OnInvalid = OnInvalid.skip
     """Treatment of pairs with an empty side."""
-    long_pairs: OnInvalid
+    long_pairs: OnInvalid = OnInvalid.skip
     """Treatment of training pairs longer than `max_length`."""
-    invalid_utf8: OnInvalid
+    invalid_utf8: OnInvalid = OnInvalid.error
     """Treatment of pairs that are not UTF-8."""
 
 
@@ -86,6 +89,7 @@ class DataConfig(Config, section="data", marks=(Mark.named,)):
 class GrammarConfig(DataConfig):
     """The bundled corpus: German and English sentences of a grammar, with gold word links."""
 
+    is_own_text: ClassVar[bool] = False
     num_train: Annotated[int, Range(1, 20_000)]
     """Number of training pairs."""
     num_valid: Annotated[int, Range(1, 500)]
@@ -106,6 +110,7 @@ class GrammarConfig(DataConfig):
 class Multi30kConfig(DataConfig):
     """Multi30k: image captions in English, German, French and Czech."""
 
+    is_own_text: ClassVar[bool] = False
     root: Annotated[FilePath, Mark.free, Mark.machine]
     """Directory of the files; missing files are downloaded into it."""
     base_url: Annotated[Name, Mark.free]
@@ -153,9 +158,9 @@ class FilesConfig(DataConfig):
     """Files of the training set."""
     valid: FileSets
     """Files of the validation set."""
-    test: Annotated[FileSets, Mark.free]
-    """Files of the test set; None: no test set."""
     # Optional keys, which are off or have the usual value by default.
+    test: Annotated[FileSets, Mark.free] = None
+    """Files of the test set; None: no test set."""
     root: Annotated[FilePath, Mark.free, Mark.machine] = "."
     """Directory that relative paths start from."""
     temperature: Annotated[float, Range(1)] = 1.0

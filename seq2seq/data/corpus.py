@@ -4,12 +4,12 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import singledispatch
 from types import MappingProxyType
 from typing import NamedTuple
 
 from seq2seq.data.config import DataConfig
 from seq2seq.files.links import GoldLinks
+from seq2seq.registry import Registry
 
 
 class Pair(NamedTuple):
@@ -84,12 +84,13 @@ class Corpora(NamedTuple):
     """Further validation sets by name; they are scored but do not choose the best checkpoint."""
 
 
-@singledispatch
-def load_corpora(config: DataConfig) -> Corpora:
-    """Open the corpora of a configuration.
+DATA = Registry[Callable[..., Corpora]]("data")
+"""The kinds of corpora: functions from a `DataConfig` to `Corpora`, by name."""
+register_data = DATA.register
 
-    The type of the configuration selects the function: a new kind of corpus registers its own
-    with `@load_corpora.register`.
+
+def load_corpora(config: DataConfig) -> Corpora:
+    """Open the corpora of a configuration, with the function registered for its type.
 
     Raises:
         OSError: A file cannot be read or downloaded.
@@ -102,4 +103,4 @@ def load_corpora(config: DataConfig) -> Corpora:
         >>> isinstance(pair.source, str), corpora.train.num_lines
         (True, 100)
     """
-    raise TypeError(f"no corpus is registered for {type(config).__name__}")
+    return DATA.find(config)(config)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from seq2seq.checks import counted
 from seq2seq.data.config import DataConfig, FilesConfig, FileSet, OnInvalid, read_file_sets
-from seq2seq.data.corpus import Corpora, Corpus, Pair, load_corpora, sha256
+from seq2seq.data.corpus import Corpora, Corpus, Pair, register_data, sha256
 from seq2seq.files.links import GoldLinks, check_links, parse_links
 from seq2seq.files.paths import check_readable, expand_home, file_sha256
 from seq2seq.files.text import MAX_LINE, UTF16_MARKS, decode_line, is_gzip, open_text, too_long
@@ -197,7 +197,7 @@ def _tagged(pair: Pair, tag: str | None) -> Pair:
     return pair._replace(source=f"{tag} {pair.source}", links=links)
 
 
-@load_corpora.register
+@register_data(FilesConfig, "files")
 def load_files(config: FilesConfig) -> Corpora:
     """Open the files of the configuration as corpora.
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from seq2seq.data.config import GrammarConfig, OnInvalid
-from seq2seq.data.corpus import Corpora, Corpus, Pair, load_corpora
+from seq2seq.data.corpus import Corpora, Corpus, Pair, register_data
 from seq2seq.data.files import read_files
 from seq2seq.files.links import GoldLinks
 from seq2seq.files.paths import resource
@@ -14,7 +14,7 @@ _NUM_LINES_BEFORE = {"test": 0, "valid": 500, "train": 1000}
 """Number of lines before the first line of each part."""
 
 
-@load_corpora.register
+@register_data(GrammarConfig, "grammar")
 def load_grammar(config: GrammarConfig) -> Corpora:
     """Open the corpora; each is the first pairs of its part of the file."""
     whole = read_files(

@@ -8,7 +8,7 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from seq2seq.data.config import Multi30kConfig
-from seq2seq.data.corpus import Corpora, Corpus, load_corpora
+from seq2seq.data.corpus import Corpora, Corpus, register_data
 from seq2seq.data.files import read_files
 from seq2seq.files.atomic import whole_file
 from seq2seq.files.paths import expand_home, file_sha256
@@ -23,7 +23,7 @@ SHA256 = {name: sha256 for sha256, name in map(str.split, _CHECKSUMS.splitlines(
 """SHA-256 of each file that the source offers."""
 
 
-@load_corpora.register
+@register_data(Multi30kConfig, "multi30k")
 def load_multi30k(config: Multi30kConfig) -> Corpora:
     """Open the corpora of two languages; download missing files.
 

@@ -60,20 +60,12 @@ class EncoderConfig(SideConfig, section="model.encoder"):
     directions: ClassVar[int] = 2
 
 
-class DecoderForm(Enum):
-    """The order of state update and attention in a step."""
-
-    bahdanau = "bahdanau"
-    conditional = "conditional"
-    luong = "luong"
-
-
 @dataclass(kw_only=True, slots=True, repr=False)
 class DecoderConfig(SideConfig, section="model.decoder"):
     """The decoder's form, sizes and dropout."""
 
-    form: DecoderForm = DecoderForm.bahdanau
-    """Order of the state update and attention in a step."""
+    form: str = "bahdanau"
+    """Order of the state update and attention in a step: "bahdanau", "conditional" or "luong"."""
     input_feeding: bool = False
     """Feed the previous readout to the GRU together with the embedding; form `luong` only."""
     readout_size: Size
@@ -87,10 +79,10 @@ class DecoderConfig(SideConfig, section="model.decoder"):
 
     def __post_init__(self) -> None:
         SideConfig.__post_init__(self)
-        if self.input_feeding and self.form is not DecoderForm.luong:
+        if self.input_feeding and self.form != "luong":
             raise ValueError(
                 f"model.decoder.input_feeding=true needs model.decoder.form=luong, not "
-                f"{self.form.value}; set it to false"
+                f"{self.form}; set it to false"
             )
 
 

@@ -5,7 +5,7 @@
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -17,9 +17,10 @@ from seq2seq.kernels.averages import StepAverages
 from seq2seq.kernels.dropout import Dropout
 from seq2seq.kernels.products import kernels_are_fast
 from seq2seq.kernels.tanh import tanh_
-from seq2seq.model.config import DecoderConfig, DecoderForm
+from seq2seq.model.config import DecoderConfig
 from seq2seq.model.encoder import CausalSelfAttentionLayer, NoSelfAttention
 from seq2seq.model.gru import GRUCell
+from seq2seq.registry import Registry
 
 _SENTENCES_PER_CALL = 32
 """Number of sentences per attention call on a CPU; keeps the score buffer small enough to be
@@ -203,6 +204,12 @@ class Recurrence(nn.Module, ABC):
         return tuple(states)
 
 
+DECODERS = Registry[Callable[..., Recurrence]]("decoder form")
+"""The forms of the decoder by name: subclasses of `Recurrence`, or functions that build one."""
+register_decoder = DECODERS.register
+
+
+@register_decoder("bahdanau")
 class BahdanauRecurrence(Recurrence):
     """Attention with the old state, then GRU over [embedding; context] (Bahdanau et al. 2015)."""
 
@@ -219,6 +226,7 @@ class BahdanauRecurrence(Recurrence):
         return RecurrenceStep(self._upper_layers(bottom, state), context, weights, attended)
 
 
+@register_decoder("conditional")
 class ConditionalRecurrence(Recurrence):
     """GRU over the embedding, attention, GRU over the context (Sennrich et al. 2017, cGRU)."""
 
@@ -325,14 +333,25 @@ def _for_loop(memory: Memory, *, num_steps: int) -> Memory:
     return in_loop
 
 
+@register_decoder("luong")
+def build_luong(config: DecoderConfig, *, attention: Attention) -> Recurrence:
+    """Build the form `luong`, with input feeding if the config says so."""
+    form = InputFeedingRecurrence if config.input_feeding else LuongRecurrence
+    return form(config, attention=attention)
+
+
 def build_recurrence(config: DecoderConfig, *, attention: Attention) -> Recurrence:
-    """Build the recurrence of the configured form."""
-    forms: dict[DecoderForm, type[Recurrence]] = {
-        DecoderForm.bahdanau: BahdanauRecurrence,
-        DecoderForm.conditional: ConditionalRecurrence,
-        DecoderForm.luong: InputFeedingRecurrence if config.input_feeding else LuongRecurrence,
-    }
+    """Build the recurrence of the configured form.
+
+    Raises:
+        ValueError: No form of this name is registered.
+    """
+    if config.form not in DECODERS:
+        raise ValueError(
+            f"unknown model.decoder.form={config.form}; one of: {', '.join(DECODERS)}; one of your "
+            "own needs plugins=[FILE.py]"
+        )
     with warnings.catch_warnings():
         # Without attention the context, and so the weights that read it, have size 0.
         warnings.filterwarnings("ignore", message="Initializing zero-element tensors")
-        return forms[config.form](config, attention=attention)
+        return DECODERS[config.form](config, attention=attention)

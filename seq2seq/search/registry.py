@@ -1,7 +1,6 @@
 """The registry of searches, and the function `search` that selects one and runs it."""
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -15,34 +14,17 @@ from seq2seq.search.config import (
     MbrConfig,
     SamplingConfig,
 )
-from seq2seq.search.constraints import Constraints, build_constraints
+from seq2seq.search.constraints import build_constraints
 from seq2seq.search.interface import Hypotheses, SearchedModel
 from seq2seq.search.stepwise import greedy_search, sampling_search
 
-_ConfigType = TypeVar("_ConfigType", bound=DecodingConfig)
-_Search = Callable[[SearchedModel, Tensor, Tensor, _ConfigType, Constraints], Hypotheses]
-
-_registry: Registry[DecodingConfig, Callable[..., Hypotheses]] = Registry("search")
-_registry.add(GreedyConfig, greedy_search)
-_registry.add(BeamConfig, beam_search)
-_registry.add(MbrConfig, beam_search)
-_registry.add(SamplingConfig, sampling_search)
-
-
-def register_search(
-    config_type: type[_ConfigType],
-) -> Callable[[_Search[_ConfigType]], _Search[_ConfigType]]:
-    """Register the decorated search for a type of config and the default of its field `name`.
-
-    Raises:
-        ValueError: The config has no default name, or its name or type is already registered.
-    """
-
-    def register(function: _Search[_ConfigType]) -> _Search[_ConfigType]:
-        _registry.add(config_type, function)
-        return function
-
-    return register
+SEARCHES = Registry[Callable[..., Hypotheses]]("search")
+"""Functions of a model, source ids, a source mask, a config and `Constraints`, by name."""
+register_search = SEARCHES.register
+register_search(GreedyConfig)(greedy_search)
+register_search(BeamConfig)(beam_search)
+register_search(MbrConfig)(beam_search)
+register_search(SamplingConfig)(sampling_search)
 
 
 def decoding_config_types() -> dict[str, type[DecodingConfig]]:
@@ -52,7 +34,7 @@ def decoding_config_types() -> dict[str, type[DecodingConfig]]:
         >>> sorted(decoding_config_types())
         ['beam', 'greedy', 'mbr', 'sampling']
     """
-    return _registry.config_types()
+    return SEARCHES.config_types()
 
 
 @torch.inference_mode()
@@ -116,6 +98,6 @@ def search(
         symbols=symbols,
         num_symbols=num_symbols,
     )
-    found = _registry.find(config)(model, source_ids, source_mask, config, constraints)
+    found = SEARCHES.find(config)(model, source_ids, source_mask, config, constraints)
     constraints.report()
     return found

@@ -19,7 +19,6 @@ from seq2seq.checkpoints.checkpoint import (
 from seq2seq.checks import counted
 from seq2seq.config.schema import TrainConfig
 from seq2seq.data.batching import Batch, Batches, Numbers, collate
-from seq2seq.data.config import FilesConfig
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import Ranks, sum_over_processes
 from seq2seq.runtime.numerics import Numerics
@@ -225,7 +224,7 @@ class Trainer:
         """Warn if the epochs of a user's text have too few updates, unless `max_updates` is set."""
         config, training = self.config, self.config.training
         updates = self.progress.updates_per_epoch * (training.max_epochs or _FEW_UPDATES)
-        is_new = isinstance(config.data, FilesConfig) and config.init_from is None
+        is_new = config.data.is_own_text and config.init_from is None
         if is_new and training.max_updates is None and updates < _FEW_UPDATES:
             logger.warning(
                 "training.max_epochs=%d makes only %d updates, from which a model learns little; "

@@ -4,12 +4,12 @@ from tiny_attention import attend, attention_config, tiny_attention, tiny_source
 from torch.testing import assert_close
 
 from seq2seq.analysis.interventions import (
+    INTERVENTIONS,
     ChangedAttention,
     Other,
     Uniform,
     changed_words,
     find_intervention,
-    intervention_types,
 )
 from seq2seq.attention.base import attention_config_types
 from seq2seq.attention.dot import DotAttention, DotConfig
@@ -18,9 +18,7 @@ from seq2seq.attention.normalizers import Normalizer
 # B=3, T=4, S=5, lengths 5, 2 and 3
 TYPES = [name for name in attention_config_types() if name != "none"]
 every_type = pytest.mark.parametrize("name", TYPES)
-EVERY_INTERVENTION = [
-    f"{name}:1" if found.needs else name for name, found in intervention_types().items()
-]
+EVERY_INTERVENTION = [f"{name}:1" if found.needs else name for name, found in INTERVENTIONS.items()]
 
 
 def weights_of(name, text):

@@ -71,7 +71,7 @@ def place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SEQ2SEQ_PLUGIN_PATH", "")
     monkeypatch.setattr(plugin_modules, "__path__", [])
-    for parts in (base._registry, registry._registry):
+    for parts in (base.ATTENTION, registry.SEARCHES):
         monkeypatch.setattr(parts, "_parts", dict(parts._parts))
     before = set(sys.modules)
     yield tmp_path
@@ -206,7 +206,7 @@ def test_reading_a_configuration_with_plugins_loads_none(tmp_path):
     checkpoint.config.plugins = [plugin]
     save_checkpoint(tmp_path / "best.pt", checkpoint)
     assert load_checkpoint(tmp_path).config.attention.name == "plugged"
-    del base._registry._parts["plugged"]
+    del base.ATTENTION._parts["plugged"]
 
     message = (
         r"unknown attention 'plugged'; its run had the plug-ins plugins=\[my/plug\.py\], which are "

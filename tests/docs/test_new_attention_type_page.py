@@ -13,7 +13,6 @@ from documents import ROOT, Page, quickened, run_script
 PAGE = Page("docs/tutorials/new-attention-type.md")
 MODULE, EXAMPLE, OWN_TEST = PAGE.blocks("python")
 [IMPORT] = PAGE.indented_blocks("python")
-[YAML] = PAGE.indented_blocks("yaml")
 *TRAININGS, TRANSLATING, TESTS = PAGE.commands()
 PUBLIC, INNER = (
     f"from seq2seq{module} import Attention, AttentionConfig, register_attention"
@@ -45,11 +44,9 @@ def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def inside(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a copy of the project with the type in the package."""
     root = copy_project(tmp_path_factory.mktemp("inside"))
-    for path in ("seq2seq/attention/cosine.py", "configs/attention/cosine.yaml"):
-        assert f"`{path}`" in PAGE.text
+    assert "`seq2seq/attention/cosine.py`" in PAGE.text
     assert f"`{INNER}`" in PAGE.text
     (root / "seq2seq/attention/cosine.py").write_text(MODULE.replace(PUBLIC, INNER))
-    (root / "configs/attention/cosine.yaml").write_text(YAML)
     (root / "tests/attention/test_cosine.py").write_text(OWN_TEST)
     with (root / "seq2seq/attention/__init__.py").open("a") as file:
         file.write(IMPORT)

@@ -42,6 +42,7 @@ from seq2seq.serving.config import ServeConfig
 
 PAGES = {"README.md": Page("README.md"), **pages()}
 TESTED_ELSEWHERE = (
+    "docs/how-to/own-parts.md",
     "docs/how-to/several-machines.md",
     "docs/tutorials/kernel-regression.md",
     PLUGIN_PAGE,

@@ -5,14 +5,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import singledispatch
 from itertools import chain
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor
 
 from seq2seq.data.config import DataConfig, FilesConfig, Normalization, TokenizerConfig
 from seq2seq.data.corpus import Corpus, Pair, converted
+from seq2seq.registry import Registry
 from seq2seq.special_tokens import UNK
 from seq2seq.text.rules import IDENTITY, KEPT, PATTERNS, SYMBOLS, TextRules, split_words
 
@@ -123,21 +123,25 @@ def word_indices(text: str, surfaces: Sequence[str | None]) -> list[int]:
     return indices
 
 
-RESTORERS: dict[str, Callable[[TokenizerState], Tokenizer]] = {}
-"""Functions that restore a tokenizer, by the "kind" of its state."""
+class TokenizerType(Protocol):
+    """What a class of tokenizers registers: how to train and restore them."""
+
+    kind: str
+    """The "kind" in the state of its tokenizers."""
+
+    def train(self, config: Any, corpus: Corpus, span_symbols: Sequence[str]) -> TokenizerPair:
+        """Train tokenizers without user symbols, on text to which the rules were applied.
+
+        Each of `span_symbols` must become a token of its own, however rare it is.
+        """
+
+    def restore(self, state: TokenizerState) -> Tokenizer:
+        """Return the tokenizer of a state."""
 
 
-@singledispatch
-def train_plain(
-    config: TokenizerConfig, corpus: Corpus, span_symbols: Sequence[str]
-) -> TokenizerPair:
-    """Train tokenizers without user symbols, on text to which the rules were applied.
-
-    Each of `span_symbols` must become a token of its own, however rare it is. The type of the
-    configuration selects the function. A new kind of tokenizer registers its function with
-    `@train_plain.register`, and adds an entry to `RESTORERS`.
-    """
-    raise TypeError(f"no tokenizer is registered for {type(config).__name__}")
+TOKENIZERS = Registry[TokenizerType]("tokenizer")
+"""The classes of tokenizers, by name and by the type of their config."""
+register_tokenizer = TOKENIZERS.register
 
 
 class SymbolTokenizer:
@@ -358,7 +362,8 @@ def train_tokenizers(config: TokenizerConfig, corpus: Corpus | Sequence[Pair]) -
             config, user_symbols=[], vocabulary_size=config.vocabulary_size - len(symbols)
         )
         corpus = without_symbols(corpus, symbols)
-    tokenizers = train_plain(config, corpus, SYMBOLS if rules.patterns else ())
+    tokenizer_type = TOKENIZERS.find(config)
+    tokenizers = tokenizer_type.train(config, corpus, SYMBOLS if rules.patterns else ())
     if symbols:
         tokenizers = _both(tokenizers, lambda inner: SymbolTokenizer(inner, symbols))
     if rules == IDENTITY:
@@ -469,10 +474,11 @@ def tokenizers_from_state(state: dict[str, TokenizerState]) -> TokenizerPair:
 
 def _restore(state: TokenizerState) -> Tokenizer:
     kind = state["kind"]
-    if not isinstance(kind, str) or kind not in RESTORERS:
-        known = ", ".join(sorted(RESTORERS))
+    kinds = {each.kind: each for each in TOKENIZERS.values()}
+    if not isinstance(kind, str) or kind not in kinds:
+        known = ", ".join(sorted(kinds))
         raise ValueError(f"unknown tokenizer kind {kind!r}; one of: {known}")
-    tokenizer = RESTORERS[kind](state)
+    tokenizer = kinds[kind].restore(state)
     symbols = state.get(USER_SYMBOLS)
     if isinstance(symbols, list):
         tokenizer = SymbolTokenizer(tokenizer, symbols)
@@ -499,8 +505,10 @@ def with_tags(config: TokenizerConfig, data: DataConfig) -> TokenizerConfig:
 
     Only the spans of the user's own text are protected by default.
     """
-    if not isinstance(data, FilesConfig):
+    if not data.is_own_text:
         return replace(config, protect=config.protect or [])
+    if not isinstance(data, FilesConfig):
+        return config
     tags = [each.tag for each in data.train_sets() if each.tag is not None]
     new = [tag for tag in dict.fromkeys(tags) if tag not in config.user_symbols]
     return replace(config, user_symbols=[*config.user_symbols, *new]) if new else config

@@ -17,10 +17,9 @@ from torch import Tensor
 from seq2seq.data.config import Normalization, SentencePieceConfig
 from seq2seq.data.corpus import Corpus
 from seq2seq.data.tokenizers.interface import (
-    RESTORERS,
     TokenizerPair,
     TokenizerState,
-    train_plain,
+    register_tokenizer,
     word_indices,
 )
 from seq2seq.runtime.numerics import derive_seed
@@ -37,8 +36,6 @@ from seq2seq.text.rules import IDENTITY, split_words
 
 logger = logging.getLogger(__name__)
 
-KIND = "sentencepiece"
-
 # The number of threads changes the rounding of unigram training, so it is fixed.
 _NUM_THREADS = 4
 _SAMPLE_SEED = 1
@@ -49,6 +46,7 @@ _RULES = {each: each.value for each in (Normalization.nmt_nfkc, Normalization.nm
 _FULL_WIDTH = "\uff21"
 
 
+@register_tokenizer(SentencePieceConfig, "bpe", "unigram")
 class SentencePieceTokenizer:
     """Tokenizer of sub-words; decoding restores the text, apart from normalization by the model.
 
@@ -56,6 +54,7 @@ class SentencePieceTokenizer:
     restores a text of known characters exactly, except U+2581, which becomes a space.
     """
 
+    kind = "sentencepiece"
     rules = IDENTITY
 
     def __init__(self, model: bytes) -> None:
@@ -115,34 +114,31 @@ class SentencePieceTokenizer:
         return "".join(text.replace(SPACE_LABEL, " ").split())
 
     def state(self) -> TokenizerState:
-        return {"kind": KIND, "model": torch.frombuffer(bytearray(self.model), dtype=torch.uint8)}
+        model = torch.frombuffer(bytearray(self.model), dtype=torch.uint8)
+        return {"kind": self.kind, "model": model}
 
+    @classmethod
+    def restore(cls, state: TokenizerState) -> "SentencePieceTokenizer":
+        model = state["model"]
+        assert isinstance(model, Tensor)
+        return cls(np.asarray(model).tobytes())
 
-def _restore(state: TokenizerState) -> SentencePieceTokenizer:
-    model = state["model"]
-    assert isinstance(model, Tensor)
-    return SentencePieceTokenizer(np.asarray(model).tobytes())
-
-
-RESTORERS[KIND] = _restore
-
-
-@train_plain.register
-def _train(
-    config: SentencePieceConfig, corpus: Corpus, span_symbols: Sequence[str]
-) -> TokenizerPair:
-    train = partial(_train_side, config, span_symbols=span_symbols)
-    if config.joint:
-        lines = (line for pair in corpus for line in (pair.source, pair.target))
-        tokenizer = train(lines, label=f"{corpus.name} (both sides)")
-        if config.restrict_target:
-            targets = (pair.target for pair in corpus)
-            return _restrict_target(tokenizer, targets, is_bpe=config.name == "bpe")
-        return TokenizerPair(tokenizer, tokenizer)
-    return TokenizerPair(
-        train((pair.source for pair in corpus), label=f"{corpus.name} (source)"),
-        train((pair.target for pair in corpus), label=f"{corpus.name} (target)"),
-    )
+    @staticmethod
+    def train(
+        config: SentencePieceConfig, corpus: Corpus, span_symbols: Sequence[str]
+    ) -> TokenizerPair:
+        train = partial(_train_side, config, span_symbols=span_symbols)
+        if config.joint:
+            lines = (line for pair in corpus for line in (pair.source, pair.target))
+            tokenizer = train(lines, label=f"{corpus.name} (both sides)")
+            if config.restrict_target:
+                targets = (pair.target for pair in corpus)
+                return _restrict_target(tokenizer, targets, is_bpe=config.name == "bpe")
+            return TokenizerPair(tokenizer, tokenizer)
+        return TokenizerPair(
+            train((pair.source for pair in corpus), label=f"{corpus.name} (source)"),
+            train((pair.target for pair in corpus), label=f"{corpus.name} (target)"),
+        )
 
 
 def _restrict_target(

@@ -19,11 +19,10 @@ from torch import Tensor
 from seq2seq.data.config import CharactersConfig, WordsConfig
 from seq2seq.data.corpus import Corpus
 from seq2seq.data.tokenizers.interface import (
-    RESTORERS,
     Tokenizer,
     TokenizerPair,
     TokenizerState,
-    train_plain,
+    register_tokenizer,
     word_indices,
 )
 from seq2seq.files.text import open_lines
@@ -37,7 +36,6 @@ Split = Callable[[str], list[str]]
 Join = Callable[[list[str]], str]
 """Function that joins words into a sentence."""
 
-_CHARACTERS, _WORDS = "characters", "words"
 _JOIN = "\t"
 """Mark of a word without a space on this side; no word contains white space."""
 _JOINS = "joins"
@@ -111,6 +109,7 @@ class _ListTokenizer:
         return self._ids.get(self._plain(unit), UNK) if found is None else found
 
 
+@register_tokenizer(CharactersConfig, "characters")
 class CharacterTokenizer(_ListTokenizer):
     """Tokenizer of single characters; characters outside its vocabulary are unknown.
 
@@ -122,13 +121,30 @@ class CharacterTokenizer(_ListTokenizer):
         'ab'
     """
 
+    kind = "characters"
+
     def __init__(self, characters: Sequence[str]) -> None:
         super().__init__(characters, split=list, join="".join)
 
     def state(self) -> TokenizerState:
-        return {"kind": _CHARACTERS, "characters": list(self._units)}
+        return {"kind": self.kind, "characters": list(self._units)}
+
+    @classmethod
+    def restore(cls, state: TokenizerState) -> "CharacterTokenizer":
+        return cls(cast(list[str], state["characters"]))
+
+    @classmethod
+    def train(
+        cls, config: CharactersConfig, corpus: Corpus, span_symbols: Sequence[str]
+    ) -> TokenizerPair:
+        source, target = (
+            _choose(config, counts, name, span_symbols)
+            for name, counts in _count(corpus, list, list)
+        )
+        return TokenizerPair(cls(source), cls(target))
 
 
+@register_tokenizer(WordsConfig, "words")
 class WordTokenizer(_ListTokenizer):
     """Tokenizer of words; words outside its vocabulary are unknown.
 
@@ -145,6 +161,8 @@ class WordTokenizer(_ListTokenizer):
         >>> tokenizer.decode([4, 5, 6])
         'a dog.'
     """
+
+    kind = "words"
 
     def __init__(
         self,
@@ -180,11 +198,12 @@ class WordTokenizer(_ListTokenizer):
             super().__init__(words, split=split, join=join)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _restore_words, (self.state(),)  # the functions of torchtext cannot be pickled
+        # The functions of torchtext cannot be pickled.
+        return WordTokenizer.restore, (self.state(),)
 
     def state(self) -> TokenizerState:
         return {
-            "kind": _WORDS,
+            "kind": self.kind,
             "words": list(self._units),
             "tokenizer": self._tokenizer,
             "language": self._language,
@@ -192,53 +211,40 @@ class WordTokenizer(_ListTokenizer):
             _JOINS: self._joins,
         }
 
-
-def _restore_words(state: TokenizerState) -> WordTokenizer:
-    return WordTokenizer(
-        cast(list[str], state["words"]),
-        tokenizer=str(state["tokenizer"]),
-        language=str(state["language"]),
-        lowercase=bool(state["lowercase"]),
-        joins=bool(state.get(_JOINS, False)),
-    )
-
-
-RESTORERS[_CHARACTERS] = lambda state: CharacterTokenizer(cast(list[str], state["characters"]))
-RESTORERS[_WORDS] = _restore_words
-
-
-@train_plain.register
-def _train_characters(
-    config: CharactersConfig, corpus: Corpus, span_symbols: Sequence[str]
-) -> TokenizerPair:
-    source, target = (
-        _choose(config, counts, name, span_symbols) for name, counts in _count(corpus, list, list)
-    )
-    return TokenizerPair(CharacterTokenizer(source), CharacterTokenizer(target))
-
-
-@train_plain.register
-def _train_words(config: WordsConfig, corpus: Corpus, span_symbols: Sequence[str]) -> TokenizerPair:
-    build_source, build_target = (
-        partial(
-            WordTokenizer,
-            tokenizer=tokenizer,
-            language=_rule_language(tokenizer, language),
-            lowercase=config.lowercase,
-            joins=True,
+    @classmethod
+    def restore(cls, state: TokenizerState) -> "WordTokenizer":
+        return cls(
+            cast(list[str], state["words"]),
+            tokenizer=str(state["tokenizer"]),
+            language=str(state["language"]),
+            lowercase=bool(state["lowercase"]),
+            joins=bool(state.get(_JOINS, False)),
         )
-        for tokenizer, language in (
-            (config.source_tokenizer, config.source_language),
-            (config.target_tokenizer, config.target_language),
+
+    @classmethod
+    def train(
+        cls, config: WordsConfig, corpus: Corpus, span_symbols: Sequence[str]
+    ) -> TokenizerPair:
+        build_source, build_target = (
+            partial(
+                cls,
+                tokenizer=tokenizer,
+                language=_rule_language(tokenizer, language),
+                lowercase=config.lowercase,
+                joins=True,
+            )
+            for tokenizer, language in (
+                (config.source_tokenizer, config.source_language),
+                (config.target_tokenizer, config.target_language),
+            )
         )
-    )
-    splits = (build([])._split for build in (build_source, build_target))
-    symbols = [*span_symbols, _JOIN] if span_symbols else []
-    source, target = (
-        _choose(config, _merge_rare_forms(counts, config.min_frequency), name, symbols)
-        for name, counts in _count(corpus, *splits)
-    )
-    return TokenizerPair(build_source(source), build_target(target))
+        splits = (build([])._split for build in (build_source, build_target))
+        symbols = [*span_symbols, _JOIN] if span_symbols else []
+        source, target = (
+            _choose(config, _merge_rare_forms(counts, config.min_frequency), name, symbols)
+            for name, counts in _count(corpus, *splits)
+        )
+        return TokenizerPair(build_source(source), build_target(target))
 
 
 def _rule_language(tokenizer: str, language: str) -> str:
@@ -295,7 +301,7 @@ def _choose(
         label,
         len(chosen),
         len(counts),
-        _WORDS if isinstance(config, WordsConfig) else _CHARACTERS,
+        config.name,
         counts.total() - sum(counts[unit] for unit in chosen),
         counts.total(),
     )

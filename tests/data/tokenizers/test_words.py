@@ -11,7 +11,7 @@ import torch
 from tiny_data import list_corpus, words_config
 
 from seq2seq.data.config import CharactersConfig, WordsConfig
-from seq2seq.data.tokenizers.interface import RESTORERS, train_tokenizers
+from seq2seq.data.tokenizers.interface import train_tokenizers
 from seq2seq.data.tokenizers.words import (
     CharacterTokenizer,
     WordTokenizer,
@@ -129,7 +129,7 @@ def test_words_of_older_checkpoints_are_joined_by_rules():
     state = knowing(line, tokenizer="moses", language="de", joins=False).state()
     del state["joins"]
 
-    restored = RESTORERS["words"](state)
+    restored = WordTokenizer.restore(state)
 
     assert restored.decode(restored.encode([line])[0]) == ("Mir geht 's gut; um 12: 30 (oder so).")
 
