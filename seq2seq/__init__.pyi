@@ -1,0 +1,66 @@
+from .analysis.interventions import Intervention, register_intervention
+from .analysis.run import load_run
+from .attention.base import Attention, AttentionConfig, build_attention, register_attention
+from .attention.contract import check_attention
+from .attention.normalizers import masked_softmax
+from .config.plugins import load_plugins
+from .config.schema import TrainConfig, build_model, load_config
+from .data.batching import make_batch
+from .data.config import DataConfig, TokenizerConfig
+from .data.corpus import Corpora, Corpus, Pair, register_data
+from .data.tokenizers.interface import TokenizerPair, register_tokenizer, train_tokenizers
+from .export.translator import OnnxTranslator
+from .inference.results import TranslatedHypothesis, Translation
+from .inference.translator import Translator
+from .model.recurrence import Recurrence, register_decoder
+from .model.seq2seq import Seq2Seq
+from .search.config import BeamConfig, GreedyConfig, MbrConfig, SamplingConfig
+from .search.registry import register_search
+from .training.run import run_training
+from .training.updates import batch_gradients
+from .version import __version__
+from .visualization.page import AttentionPage
+from .visualization.plots import attention_figure
+
+__all__ = [
+    "Attention",
+    "AttentionConfig",
+    "AttentionPage",
+    "BeamConfig",
+    "Corpora",
+    "Corpus",
+    "DataConfig",
+    "GreedyConfig",
+    "Intervention",
+    "MbrConfig",
+    "OnnxTranslator",
+    "Pair",
+    "Recurrence",
+    "SamplingConfig",
+    "Seq2Seq",
+    "TokenizerConfig",
+    "TokenizerPair",
+    "TrainConfig",
+    "TranslatedHypothesis",
+    "Translation",
+    "Translator",
+    "__version__",
+    "attention_figure",
+    "batch_gradients",
+    "build_attention",
+    "build_model",
+    "check_attention",
+    "load_config",
+    "load_plugins",
+    "load_run",
+    "make_batch",
+    "masked_softmax",
+    "register_attention",
+    "register_data",
+    "register_decoder",
+    "register_intervention",
+    "register_search",
+    "register_tokenizer",
+    "run_training",
+    "train_tokenizers",
+]
