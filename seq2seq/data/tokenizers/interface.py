@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -24,6 +25,7 @@ _NORMALIZES, _PATTERNS = "normalizes", "patterns"
 """Keys of the rules for the text in the state of a tokenizer."""
 
 TokenizerState = dict[str, str | bool | list[str] | dict[str, str] | Tensor]
+_Encode = Callable[[Sequence[str]], list[list[int]]]
 
 
 class Tokenizer(Protocol):
@@ -144,7 +146,41 @@ TOKENIZERS = Registry[TokenizerType]("tokenizer")
 register_tokenizer = TOKENIZERS.register
 
 
-class SymbolTokenizer:
+class _Wrapper:
+    """A tokenizer around another one, which does what the wrapper does not override."""
+
+    rules = IDENTITY
+
+    def __init__(self, inner: Tokenizer) -> None:
+        self.inner = inner
+
+    @property
+    def folds_case(self) -> bool:
+        return self.inner.folds_case
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        return self._encode(lines, self.inner.encode)
+
+    def sample(
+        self, lines: Sequence[str], *, seed: int, alpha: float, nbest: int
+    ) -> list[list[int]]:
+        assert isinstance(self.inner, SamplingTokenizer)
+        return self._encode(lines, partial(self.inner.sample, seed=seed, alpha=alpha, nbest=nbest))
+
+    def _encode(self, lines: Sequence[str], encode: _Encode) -> list[list[int]]:
+        raise NotImplementedError
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return self.inner.decode(ids)
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        return self.inner.tokens(ids)
+
+
+class SymbolTokenizer(_Wrapper):
     """A tokenizer that keeps symbols whole: each is one token wherever it stands in a text.
 
     The symbols follow the tokens of the other tokenizer, which encodes the text between them. A
@@ -160,33 +196,15 @@ class SymbolTokenizer:
         '<2de> ab'
     """
 
-    rules = IDENTITY
-
     def __init__(self, inner: Tokenizer, symbols: Sequence[str]) -> None:
         """Add symbols to a tokenizer; they are distinct and contain no white space."""
-        self.inner = inner
+        super().__init__(inner)
         self.symbols = list(symbols)
         self.pattern = _pattern(symbols)
         self._ids = {symbol: i for i, symbol in enumerate(symbols, start=len(inner))}
 
-    @property
-    def folds_case(self) -> bool:
-        return self.inner.folds_case
-
     def __len__(self) -> int:
         return len(self.inner) + len(self.symbols)
-
-    def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        return self._encode(lines, self.inner.encode)
-
-    def sample(
-        self, lines: Sequence[str], *, seed: int, alpha: float, nbest: int
-    ) -> list[list[int]]:
-        inner = self.inner
-        assert isinstance(inner, SamplingTokenizer)
-        return self._encode(
-            lines, lambda texts: inner.sample(texts, seed=seed, alpha=alpha, nbest=nbest)
-        )
 
     def decode(self, ids: Sequence[int]) -> str:
         groups, symbols = self._split(ids)
@@ -223,9 +241,7 @@ class SymbolTokenizer:
     def state(self) -> TokenizerState:
         return {**self.inner.state(), USER_SYMBOLS: list(self.symbols)}
 
-    def _encode(
-        self, lines: Sequence[str], encode: Callable[[Sequence[str]], list[list[int]]]
-    ) -> list[list[int]]:
+    def _encode(self, lines: Sequence[str], encode: _Encode) -> list[list[int]]:
         # Even indices hold texts, odd indices the symbols between them.
         split = [self.pattern.split(line) for line in lines]
         texts = [text for parts in split for text in parts[::2] if text]
@@ -254,7 +270,7 @@ class SymbolTokenizer:
         return groups, symbols
 
 
-class RuledTokenizer:
+class RuledTokenizer(_Wrapper):
     """A tokenizer whose texts follow rules: it reads normalized text, with symbols for spans.
 
     Example:
@@ -266,32 +282,11 @@ class RuledTokenizer:
 
     def __init__(self, inner: Tokenizer, rules: TextRules) -> None:
         """Put rules before a tokenizer, whose vocabulary has the symbols if spans are protected."""
-        self.inner = inner
+        super().__init__(inner)
         self.rules = rules
 
-    @property
-    def folds_case(self) -> bool:
-        return self.inner.folds_case
-
-    def __len__(self) -> int:
-        return len(self.inner)
-
-    def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        return self.inner.encode(list(map(self.rules.normalize, lines)))
-
-    def sample(
-        self, lines: Sequence[str], *, seed: int, alpha: float, nbest: int
-    ) -> list[list[int]]:
-        inner = self.inner
-        assert isinstance(inner, SamplingTokenizer)
-        lines = list(map(self.rules.normalize, lines))
-        return inner.sample(lines, seed=seed, alpha=alpha, nbest=nbest)
-
-    def decode(self, ids: Sequence[int]) -> str:
-        return self.inner.decode(ids)
-
-    def tokens(self, ids: Sequence[int]) -> list[str]:
-        return self.inner.tokens(ids)
+    def _encode(self, lines: Sequence[str], encode: _Encode) -> list[list[int]]:
+        return encode(list(map(self.rules.normalize, lines)))
 
     def words(self, text: str, ids: Sequence[int], spans: Sequence[str] = ()) -> list[int]:
         owners = self.rules.owners(text, spans, split_words(text)) or [0]

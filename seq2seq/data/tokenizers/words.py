@@ -42,16 +42,6 @@ _JOINS = "joins"
 """Key in the state of a tokenizer: whether its words have marks."""
 _JOIN_LABEL = "\uffed"
 """Label of a join between two symbols, which cannot have marks."""
-_ENDINGS = "s|t|re|ve|ll|d|m"
-_SPACING = (
-    (re.compile(rf"(?<=\w) ' (?=(?:{_ENDINGS})\b)"), "'"),
-    (re.compile(rf" (?=(?:[.,;:!?%)\]}}]|n't|'(?:{_ENDINGS}))(?: |$))"), ""),
-    (re.compile(r"(?<=[(\[{]) "), ""),
-)
-"""Patterns in text whose words are joined by spaces, and their replacements.
-
-Tokenizers whose words have no marks use them.
-"""
 
 
 class _ListTokenizer:
@@ -154,7 +144,7 @@ class WordTokenizer(_ListTokenizer):
 
     Example:
         >>> tokenizer = WordTokenizer(
-        ...     ["a", "dog", "\\t."], tokenizer="moses", language="en", lowercase=False, joins=True
+        ...     ["a", "dog", "\\t."], tokenizer="moses", language="en", lowercase=False
         ... )
         >>> tokenizer.encode(["a big dog."])
         [[4, 1, 5, 6]]
@@ -171,7 +161,6 @@ class WordTokenizer(_ListTokenizer):
         tokenizer: str,
         language: str,
         lowercase: bool,
-        joins: bool = False,
     ) -> None:
         """Create a tokenizer with a known vocabulary.
 
@@ -180,8 +169,6 @@ class WordTokenizer(_ListTokenizer):
             tokenizer: Name of the rules that split a line, as `splitter` takes it.
             language: Language code.
             lowercase: Convert lines to lower case first.
-            joins: Words have marks. Without them, as in older checkpoints, rules that depend on
-                the language guess the spaces.
 
         Raises:
             ValueError: The rules do not exist or do not support the language.
@@ -189,13 +176,8 @@ class WordTokenizer(_ListTokenizer):
         self._tokenizer = tokenizer
         self._language = language
         self._lowercase = lowercase
-        self._joins = joins
-        split = splitter(tokenizer, language=language, lowercase=lowercase)
-        if joins:
-            super().__init__(words, split=marking(split), join=_join_marked, plain=_without_marks)
-        else:
-            join = moses_joiner(language) if tokenizer == "moses" else _join
-            super().__init__(words, split=split, join=join)
+        split = marking(splitter(tokenizer, language=language, lowercase=lowercase))
+        super().__init__(words, split=split, join=_join_marked, plain=_without_marks)
 
     def __reduce__(self) -> tuple[object, ...]:
         # The functions of torchtext cannot be pickled.
@@ -208,17 +190,21 @@ class WordTokenizer(_ListTokenizer):
             "tokenizer": self._tokenizer,
             "language": self._language,
             "lowercase": self._lowercase,
-            _JOINS: self._joins,
+            _JOINS: True,
         }
 
     @classmethod
     def restore(cls, state: TokenizerState) -> "WordTokenizer":
+        if not state.get(_JOINS):
+            raise ValueError(
+                "the words of this checkpoint do not say where the text has no spaces; train it "
+                "again, or use the version that wrote it"
+            )
         return cls(
             cast(list[str], state["words"]),
             tokenizer=str(state["tokenizer"]),
             language=str(state["language"]),
             lowercase=bool(state["lowercase"]),
-            joins=bool(state.get(_JOINS, False)),
         )
 
     @classmethod
@@ -231,7 +217,6 @@ class WordTokenizer(_ListTokenizer):
                 tokenizer=tokenizer,
                 language=_rule_language(tokenizer, language),
                 lowercase=config.lowercase,
-                joins=True,
             )
             for tokenizer, language in (
                 (config.source_tokenizer, config.source_language),
@@ -364,21 +349,6 @@ def _without_marks(unit: str) -> str:
 def _join_marked(words: list[str]) -> str:
     """Join words that have marks where the text has no spaces."""
     return re.sub(f" ?{_JOIN} ?", "", " ".join(words))
-
-
-def _join(words: list[str]) -> str:
-    """Join words without marks for tokenizers that have no rules for it."""
-    text = " ".join(words)
-    for pattern, replacement in _SPACING:
-        text = pattern.sub(replacement, text)
-    return text
-
-
-def moses_joiner(language: str) -> Join:
-    """Return the function that joins words by the rules of Moses."""
-    from sacremoses import MosesDetokenizer
-
-    return partial(MosesDetokenizer(lang=language).detokenize, unescape=False)
 
 
 def splitter(tokenizer: str, *, language: str, lowercase: bool) -> Split:

@@ -32,15 +32,14 @@ def units(config: WordsConfig | CharactersConfig, *lines: str) -> list[str]:
     return tokenizer.tokens(range(4, len(tokenizer)))
 
 
-def knowing(line: str, *, tokenizer: str, language: str, joins: bool = True) -> WordTokenizer:
+def knowing(line: str, *, tokenizer: str, language: str) -> WordTokenizer:
     """Return a tokenizer with the words of the line."""
     split = splitter(tokenizer, language=language, lowercase=False)
     return WordTokenizer(
-        sorted(set((marking(split) if joins else split)(line))),
+        sorted(set(marking(split)(line))),
         tokenizer=tokenizer,
         language=language,
         lowercase=False,
-        joins=joins,
     )
 
 
@@ -124,14 +123,12 @@ def test_words_are_joined_to_the_same_text(rules, language, line):
     assert tokenizer.decode(tokenizer.encode([line])[0]) == line
 
 
-def test_words_of_older_checkpoints_are_joined_by_rules():
-    line = "Mir geht's gut; um 12:30 (oder so)."
-    state = knowing(line, tokenizer="moses", language="de", joins=False).state()
+def test_words_without_marks_of_older_checkpoints_are_refused():
+    state = vocabulary("a").state()
     del state["joins"]
 
-    restored = WordTokenizer.restore(state)
-
-    assert restored.decode(restored.encode([line])[0]) == ("Mir geht 's gut; um 12: 30 (oder so).")
+    with pytest.raises(ValueError, match="train it again"):
+        WordTokenizer.restore(state)
 
 
 def test_a_tokenizer_that_drops_characters_keeps_words_apart():
@@ -164,21 +161,6 @@ def test_symbols_of_spans_are_tokens_of_their_own_with_exact_spaces():
 
     assert [source.tokens(ids).count(symbol) for symbol in SYMBOLS[:7]] == [1] * 7
     assert restore(source.decode(ids), spans) == line
-
-
-def test_contractions_of_other_tokenizers_are_joined():
-    tokenizer = WordTokenizer(
-        ["do", "n't", "dog", "'s", "we", "'ll", "!"],
-        tokenizer="basic_english",
-        language="en",
-        lowercase=False,
-    )
-
-    ids = [4, 5, 6, 7, 8, 9, 10]
-    text = tokenizer.decode(ids)
-
-    assert text == "don't dog's we'll!"
-    assert tokenizer.words(text, ids) == [0, 0, 1, 1, 2, 2, 2]  # though it is split differently
 
 
 @pytest.mark.parametrize(
@@ -233,7 +215,7 @@ def test_an_unknown_word_that_holds_the_next_one_keeps_its_place():
 
 
 def test_words_of_decoded_text_are_found():
-    tokenizer = vocabulary("isn", "'t", "it", "?")
+    tokenizer = vocabulary("isn", "\t't", "it", "\t?")
     ids = [4, 5, UNK, 6, 7]
 
     assert tokenizer.decode(ids) == "isn't \u2047 it?"
