@@ -23,7 +23,7 @@ SOURCE = WordTokenizer(
     ["Der", "Berg", "ist", "Hoch", ",", ".", "/"], tokenizer="moses", language="de", lowercase=False
 )
 TARGET = WordTokenizer(
-    ["The", "is", "high", "."], tokenizer="moses", language="en", lowercase=False
+    ["The", "is", "high", "\t."], tokenizer="moses", language="en", lowercase=False
 )
 WORDS = TokenizerPair(SOURCE, TARGET)
 
