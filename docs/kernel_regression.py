@@ -18,8 +18,8 @@ from torch import Tensor
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from seq2seq.attention.base import Attention
+from seq2seq.attention.baselines import UniformAttention, UniformConfig
 from seq2seq.attention.gaussian import GaussianAttention, GaussianConfig
-from seq2seq.attention.uniform import UniformAttention, UniformConfig
 
 # S training points (keys and values), T queries; a point is a vector of length 1, the batch is 1.
 

@@ -10,7 +10,7 @@ import pytest
 from tiny_translator import make_translate_config
 
 from seq2seq.attention.base import attention_config_types
-from seq2seq.attention.uniform import UniformConfig
+from seq2seq.attention.baselines import UniformConfig
 from seq2seq.checks import (
     Config,
     Count,

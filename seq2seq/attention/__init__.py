@@ -6,15 +6,4 @@ do the same step by step, also for types that read the weights of earlier steps.
 """
 
 # Importing these modules registers their types.
-from seq2seq.attention import (  # noqa: F401
-    additive,
-    coverage,
-    dot,
-    gaussian,
-    general,
-    local,
-    location,
-    multihead,
-    none,
-    uniform,
-)
+from seq2seq.attention import additive, baselines, dot, gaussian, local, multihead  # noqa: F401

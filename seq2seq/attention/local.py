@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.attention.base import Memory, register_attention
-from seq2seq.attention.general import GeneralAttention, GeneralConfig
+from seq2seq.attention.dot import GeneralAttention, GeneralConfig
 from seq2seq.attention.normalizers import fit_mask
 from seq2seq.checks import Range
 

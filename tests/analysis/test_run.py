@@ -10,7 +10,7 @@ from tiny_translator import make_translator
 from torch.testing import assert_close
 
 from seq2seq.analysis.run import attend, load_run
-from seq2seq.attention.uniform import UniformConfig
+from seq2seq.attention.baselines import UniformConfig
 from seq2seq.config.schema import load_config
 from seq2seq.data.corpus import load_corpora
 from seq2seq.evaluation.alignment import argmax_links

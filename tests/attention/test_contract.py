@@ -11,9 +11,9 @@ from tiny_attention import (
 )
 from torch.testing import assert_close
 
+from seq2seq.attention.additive import CoverageAttention, CoverageConfig
 from seq2seq.attention.base import attention_config_types, build_attention
 from seq2seq.attention.contract import check_attention
-from seq2seq.attention.coverage import CoverageAttention, CoverageConfig
 from seq2seq.attention.dot import DotAttention, DotConfig
 from seq2seq.attention.multihead import MultiHeadAttention, MultiHeadConfig
 from seq2seq.attention.normalizers import masked_softmax

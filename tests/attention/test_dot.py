@@ -1,5 +1,6 @@
 import pytest
 import torch
+from tiny_attention import attention_config, tiny_attention
 from torch.testing import assert_close
 
 from seq2seq.attention.dot import DotAttention, DotConfig
@@ -35,3 +36,15 @@ def test_large_scores_in_half_precision_do_not_overflow():
 
     # The product 102400 overflows fp16; the quotient by sqrt(1024), 3200, does not.
     assert_close(weights.float(), torch.full((1, 1, 1, 3), 1 / 3), atol=1e-3, rtol=0)
+
+
+def test_identity_matrix_makes_it_an_unscaled_dot():
+    attention = tiny_attention(attention_config("general"))
+    attention.key_projection.weight.data = torch.eye(2).double()
+    keys = torch.tensor([[[1.0, 0], [0, 1], [1, 1], [9, 9]]]).double()
+    memory = attention.prepare(keys, torch.tensor([[True, True, True, False]]))
+
+    _, weights = attention(torch.tensor([[[1.0, 2.0]]]).double(), memory)
+
+    expected = torch.tensor([[[[0.090031, 0.244728, 0.665241, 0]]]]).double()
+    assert_close(weights, expected, atol=1e-6, rtol=0)

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from tiny_attention import BY_LOOP, entmax_by_bisection
 from torch.testing import assert_close
 
+from seq2seq.attention.baselines import NoAttentionConfig, UniformConfig
 from seq2seq.attention.multihead import CausalSelfAttention, MultiHeadConfig, SelfAttention
-from seq2seq.attention.none import NoAttentionConfig
 from seq2seq.attention.normalizers import (
     NORMALIZERS,
     Normalizer,
@@ -16,7 +16,6 @@ from seq2seq.attention.normalizers import (
     masked_softmax,
     masked_sparsemax,
 )
-from seq2seq.attention.uniform import UniformConfig
 
 # B batch, N heads, T target length, S source length
 TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-6, torch.float16: 2e-3, torch.bfloat16: 2e-2}

@@ -1,4 +1,4 @@
-"""No attention, the baseline of every comparison."""
+"""The baselines of a comparison: no attention, and the same weight for every position."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -29,7 +29,7 @@ class NoAttention(Attention):
 
     Example:
         >>> import torch
-        >>> from seq2seq.attention.none import NoAttention, NoAttentionConfig
+        >>> from seq2seq.attention.baselines import NoAttention, NoAttentionConfig
         >>> attention = NoAttention(NoAttentionConfig(), query_size=4, key_size=6, value_size=6)
         >>> memory = attention.prepare(torch.randn(2, 5, 6))
         >>> context, weights = attention(torch.randn(2, 3, 4), memory)
@@ -63,3 +63,33 @@ class NoAttention(Attention):
 
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
         raise NotImplementedError("attention=none computes no scores")
+
+
+@dataclass(kw_only=True, slots=True, repr=False)
+class UniformConfig(AttentionConfig):
+    """Options of `UniformAttention`."""
+
+    compares_keys: ClassVar[bool] = False
+
+    name: str = "uniform"
+
+
+@register_attention(UniformConfig)
+class UniformAttention(Attention):
+    """Scores every position with 0; the context is the mean of the real values.
+
+    Example:
+        >>> import torch
+        >>> from seq2seq.attention.baselines import UniformAttention, UniformConfig
+        >>> attention = UniformAttention(UniformConfig(), query_size=4, key_size=2, value_size=2)
+        >>> memory = attention.prepare(torch.tensor([[[1.0, 2.0], [3.0, 4.0], [9.0, 9.0]]]),
+        ...                            torch.tensor([2]))
+        >>> context, weights = attention(torch.randn(1, 1, 4), memory)
+        >>> context, weights
+        (tensor([[[2., 3.]]]), tensor([[[[0.5000, 0.5000, 0.0000]]]]))
+    """
+
+    learns_weights = False
+
+    def score(self, query: Tensor, keys: Tensor) -> Tensor:
+        return query.new_zeros(query.shape[0], query.shape[1], keys.shape[1])
