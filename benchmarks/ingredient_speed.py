@@ -29,8 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.train_speed import Run, make_batches
 from seq2seq.config.composition import USER_ERRORS, describe_error
 from seq2seq.config.schema import TrainConfig, check_model, load_config
-from seq2seq.data.batching import Batch
-from seq2seq.data.segmentation import samples_segmentations
+from seq2seq.data.batching import Batch, samples_segmentations
 from seq2seq.runtime.numerics import Numerics, choose_numerics
 from seq2seq.runtime.process import keep_freed_memory
 from seq2seq.training.preparation import PreparedData, prepare_data

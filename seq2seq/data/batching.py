@@ -5,10 +5,11 @@
 import itertools
 import logging
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeGuard, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,16 +17,20 @@ import torch
 from torch import Tensor
 
 from seq2seq.checks import Config, Count, Mark, counted
-from seq2seq.data.config import DataConfig, FilesConfig
+from seq2seq.data.config import DataConfig, FilesConfig, SentencePieceConfig, TokenizerConfig
+from seq2seq.data.corpus import Corpus
+from seq2seq.data.tokenizers.interface import SamplingTokenizer, TokenizerPair
 from seq2seq.runtime.numerics import copy_to_device, derive_seed
 from seq2seq.special_tokens import BOS, EOS, PAD
-from seq2seq.text.habits import UNKNOWN_HABITS, TextHabits
+from seq2seq.text.sentences import UNKNOWN_HABITS, TextHabits
 
 logger = logging.getLogger(__name__)
 
 Numbers = npt.NDArray[np.int64]
 Integers = npt.NDArray[np.integer]
 """Ids have the smallest type that fits the vocabulary."""
+_BLOCK = 100
+"""Number of lines that share a seed; another number would give other segmentations."""
 
 
 @dataclass
@@ -92,6 +97,94 @@ class TrainingCorpus(Protocol):
 
     def close(self) -> None:
         """Stop preparing the next epoch; there will be none."""
+
+
+def samples_segmentations(config: TokenizerConfig) -> TypeGuard[SentencePieceConfig]:
+    """Return whether the configuration asks for new segmentations in each epoch."""
+    return isinstance(config, SentencePieceConfig) and config.sampling_alpha > 0
+
+
+class SampledCorpus:
+    """Training pairs whose segmentations are drawn again for each epoch: sub-word regularization.
+
+    SentencePiece samples unigram segmentations (Kudo 2018) or applies BPE-dropout (Provilkov et al.
+    2020). The ids of an epoch depend only on the seed of the run and the number of the epoch. They
+    are kept in memory. During an epoch, a thread reads the text again and draws the next epoch.
+    """
+
+    def __init__(
+        self,
+        encoded: EncodedCorpus,
+        corpus: Corpus,
+        tokenizers: TokenizerPair,
+        *,
+        config: SentencePieceConfig,
+        seed: int,
+    ) -> None:
+        """Draw segmentations of a corpus.
+
+        Args:
+            encoded: Ids of the most probable segmentations; its pairs are the training pairs.
+            corpus: The pairs that were encoded.
+            tokenizers: The tokenizers that encoded them; SentencePiece's, perhaps with symbols.
+            config: Configuration of the tokenizers.
+            seed: Seed of the run.
+        """
+        self._encoded = encoded
+        self._corpus = corpus
+        self._tokenizers = cast("tuple[SamplingTokenizer, SamplingTokenizer]", tokenizers)
+        self._config = config
+        self._seed = seed
+        self._is_kept = np.zeros(encoded.indices[-1] + 1, dtype=np.bool_)
+        self._is_kept[encoded.indices] = True
+        self._thread = ThreadPoolExecutor(1)
+        self._epochs: dict[int, Future[EncodedCorpus]] = {}
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._encoded)
+
+    def epoch(self, number: int) -> EncodedCorpus:
+        """Return the ids of an epoch; the latest epoch is kept."""
+        self._epochs = {
+            each: self._epochs.get(each) or self._thread.submit(self._sample, each)
+            for each in (number, number + 1)
+        }
+        return self._epochs[number].result()
+
+    def close(self) -> None:
+        """Stop drawing the next epoch, so that the end of the process does not wait for it."""
+        self._closed = True
+        self._thread.shutdown(cancel_futures=True)
+
+    def _sample(self, number: int) -> EncodedCorpus:
+        sides = (self._encoded.source_rows, self._encoded.target_rows)
+        source_rows, target_rows = (
+            IdRows.of(self._rows(number, side), dtype=rows.ids.dtype)
+            for side, rows in enumerate(sides)
+        )
+        if not len(source_rows) == len(target_rows) == len(self):
+            raise ValueError(
+                f"{self._corpus.name}: the text has fewer pairs than at the start of the run; "
+                "restore it, and resume the run"
+            )
+        return EncodedCorpus(source_rows, target_rows, self._encoded.indices)
+
+    def _rows(self, number: int, side: int) -> Iterator[list[int]]:
+        """Yield the ids of one side of each pair."""
+        pairs = itertools.compress(self._corpus, self._is_kept)
+        texts = (pair.target if side else pair.source for pair in pairs)
+        generator = np.random.default_rng(derive_seed(self._seed, "segmentation", number, side))
+        seeds = generator.integers(1 << 32, size=-(-len(self) // _BLOCK))  # one seed for each block
+        for seed in seeds.tolist():
+            if self._closed:
+                raise CancelledError
+            yield from self._tokenizers[side].sample(
+                list(itertools.islice(texts, _BLOCK)),
+                seed=seed,
+                alpha=self._config.sampling_alpha,
+                nbest=self._config.sampling_nbest,
+            )
 
 
 class TokenLinks(IdRows):

@@ -42,7 +42,7 @@ from seq2seq.files.atomic import (
 )
 from seq2seq.files.paths import expand_home, nearest_existing
 from seq2seq.special_tokens import UNK
-from seq2seq.text.habits import TextHabits, count_habits
+from seq2seq.text.sentences import TextHabits, count_habits
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,13 @@ from pathlib import Path
 from tqdm import tqdm
 
 from seq2seq.config.schema import TrainConfig
-from seq2seq.data.batching import EncodedCorpus, Numbers, TokenLinks, link_tokens
+from seq2seq.data.batching import (
+    EncodedCorpus,
+    Numbers,
+    TokenLinks,
+    link_tokens,
+    samples_segmentations,
+)
 from seq2seq.data.cache import (
     ArrayWriter,
     cache_path,
@@ -22,7 +28,6 @@ from seq2seq.data.cache import (
     read_arrays,
 )
 from seq2seq.data.corpus import Corpus, Pair
-from seq2seq.data.segmentation import samples_segmentations
 from seq2seq.data.tokenizers.interface import TokenizerPair
 
 logger = logging.getLogger(__name__)

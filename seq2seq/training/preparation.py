@@ -10,14 +10,15 @@ from seq2seq.data.batching import (
     EncodedCorpus,
     IdRows,
     Mixture,
+    SampledCorpus,
     TokenLinks,
     TrainingCorpus,
+    samples_segmentations,
     training_mixture,
 )
 from seq2seq.data.cache import cached_tokenizers, check_cache, digest, encode_corpus
 from seq2seq.data.corpus import Corpus, load_corpora
 from seq2seq.data.quality import warn_of_long_validation, warn_of_shared
-from seq2seq.data.segmentation import SampledCorpus, samples_segmentations
 from seq2seq.data.tokenizers.interface import (
     TokenizerPair,
     check_tags,
@@ -37,7 +38,7 @@ from seq2seq.evaluation.metrics import (
 )
 from seq2seq.files.links import GoldLinks
 from seq2seq.runtime.distributed import Ranks
-from seq2seq.text.habits import TextHabits
+from seq2seq.text.sentences import TextHabits
 from seq2seq.training.guided_attention import check_guided_attention, read_token_links
 
 logger = logging.getLogger(__name__)

@@ -9,12 +9,18 @@ import pytest
 from tiny_data import list_corpus, shared
 
 from seq2seq.config.schema import load_config
-from seq2seq.data import segmentation
-from seq2seq.data.batching import Batches, BatchingConfig, BatchUnit, EncodedCorpus
+from seq2seq.data import batching
+from seq2seq.data.batching import (
+    Batches,
+    BatchingConfig,
+    BatchUnit,
+    EncodedCorpus,
+    SampledCorpus,
+    samples_segmentations,
+)
 from seq2seq.data.cache import encode_corpus
 from seq2seq.data.config import DataConfig, OnInvalid, SentencePieceConfig
 from seq2seq.data.corpus import Pair
-from seq2seq.data.segmentation import SampledCorpus, samples_segmentations
 from seq2seq.data.tokenizers.interface import (
     TokenizerPair,
     plain_tokenizer,
@@ -137,7 +143,7 @@ def test_an_epoch_is_drawn_once_and_the_next_one_in_advance(name, data, monkeypa
 
 
 def test_a_closed_corpus_stops_drawing(data, monkeypatch):
-    monkeypatch.setattr(segmentation, "_BLOCK", 10)
+    monkeypatch.setattr(batching, "_BLOCK", 10)
     corpus, calls = sampled("bpe", data), queue.SimpleQueue[int]()
     corpus.epoch(0)
     corpus._epochs[1].result()

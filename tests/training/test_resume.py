@@ -10,7 +10,7 @@ import torch
 from same_run import Killed, assert_equal, assert_same_run, kill_in
 from tiny_training import read_scalars, tiny_run, write_corpus
 
-from seq2seq.data.segmentation import SampledCorpus
+from seq2seq.data.batching import SampledCorpus
 from seq2seq.runtime.process import Interrupted
 from seq2seq.training import run_directory
 from seq2seq.training.run_directory import RunDirectory
