@@ -18,8 +18,7 @@ from seq2seq.serving.app import Service
 from seq2seq.serving.config import ServeConfig
 from seq2seq.serving.models import LoadedModel
 from seq2seq.serving.server import bind, make_server
-from seq2seq.text.habits import Split
-from seq2seq.text.sentences import split_sentences
+from seq2seq.text.sentences import Split, split_sentences
 
 KEYS = ("a-key-of-16-bytes", "another-key-of-16-bytes")
 _VALUES = {

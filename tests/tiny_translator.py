@@ -16,7 +16,7 @@ from seq2seq.inference.translator import Translator
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.search.config import BeamConfig, GreedyConfig, convert_search
-from seq2seq.text.habits import Split
+from seq2seq.text.sentences import Split
 
 SENTENCES = [
     "ein hund rennt",

@@ -25,7 +25,7 @@ from seq2seq.files.atomic import DamagedFileError, load_archive, whole_file
 from seq2seq.files.paths import expand_home, nearest_existing
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.numerics import is_memory_shortage
-from seq2seq.text.habits import UNKNOWN_HABITS, TextHabits
+from seq2seq.text.sentences import UNKNOWN_HABITS, TextHabits
 from seq2seq.version import __version__
 
 logger = logging.getLogger(__name__)

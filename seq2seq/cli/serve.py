@@ -21,7 +21,7 @@ with imports_in_one_line():
     from seq2seq.search.config import SEARCHES, DecodingConfig
     from seq2seq.serving.config import ServeConfig
     from seq2seq.serving.models import LoadedModel
-    from seq2seq.text.habits import Split
+    from seq2seq.text.sentences import Split
 
 if TYPE_CHECKING:
     from seq2seq.inference.results import Translation

@@ -21,7 +21,7 @@ from seq2seq.export.folder import check_decoding
 from seq2seq.kernels import Kernels
 from seq2seq.runtime.devices import Device, Engine, Precision
 from seq2seq.search.config import SEARCHES, DecodingConfig
-from seq2seq.text.habits import Split
+from seq2seq.text.sentences import Split
 
 _SHARD = re.compile("([1-9][0-9]{0,8})/([1-9][0-9]{0,8})")
 

@@ -30,8 +30,8 @@ from seq2seq.inference.sentence_splitting import SentenceSplitter, SplitLines
 from seq2seq.inference.tally import StreamCounts
 from seq2seq.inference.windows import cut_batches, cut_windows, ignore, in_order
 from seq2seq.search.config import BeamConfig, DecodingConfig, Hypothesis
-from seq2seq.text.habits import Split, TextHabits
 from seq2seq.text.rules import TextRules
+from seq2seq.text.sentences import Split, TextHabits
 
 
 class OnnxTranslator:

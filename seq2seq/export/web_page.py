@@ -12,8 +12,7 @@ from seq2seq.export.folder import ENCODER, SOURCE, STEP, TARGET, Runtime, read_r
 from seq2seq.export.web_runtime import WebRuntime
 from seq2seq.files.atomic import whole_file
 from seq2seq.search.config import BeamConfig, convert_search
-from seq2seq.text.habits import TextHabits
-from seq2seq.text.sentences import RULES
+from seq2seq.text.sentences import RULES, TextHabits
 from seq2seq.visualization.page import render_page
 
 _TEMPLATE = Path(__file__).parent / "web" / "page.html"

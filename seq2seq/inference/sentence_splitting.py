@@ -10,8 +10,14 @@ import numpy as np
 from seq2seq.inference.results import TranslatedHypothesis, Translation, distinct
 from seq2seq.inference.windows import VERY_LONG
 from seq2seq.special_tokens import EOS
-from seq2seq.text.habits import Split, TextHabits
-from seq2seq.text.sentences import has_words, join_sentences, split_marker, split_sentences
+from seq2seq.text.sentences import (
+    Split,
+    TextHabits,
+    has_words,
+    join_sentences,
+    split_marker,
+    split_sentences,
+)
 
 _PART = 100
 """Maximum number of tokens in each part when a sentence of more than `VERY_LONG` tokens is cut."""

@@ -50,7 +50,7 @@ from seq2seq.runtime.numerics import (
 )
 from seq2seq.search.config import DEFAULT_SEARCH, DecodingConfig, Hypothesis, MbrConfig
 from seq2seq.search.registry import search
-from seq2seq.text.habits import UNKNOWN_HABITS, Split, TextHabits
+from seq2seq.text.sentences import UNKNOWN_HABITS, Split, TextHabits
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from typing import Annotated
 from seq2seq.checks import Config, Count, FilePath, FilePaths, Name, Positive, Range, Threads
 from seq2seq.runtime.devices import Device, Engine, Precision
 from seq2seq.search.config import BeamConfig, DecodingConfig, GreedyConfig
-from seq2seq.text.habits import Split
+from seq2seq.text.sentences import Split
 
 
 @dataclass(kw_only=True, slots=True, repr=False)

@@ -26,7 +26,7 @@ from seq2seq.data.tokenizers.sentencepiece import SentencePieceTokenizer
 from seq2seq.data.tokenizers.words import CharacterTokenizer, WordTokenizer
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.devices import Device
-from seq2seq.text.habits import UNKNOWN_HABITS
+from seq2seq.text.sentences import UNKNOWN_HABITS
 from seq2seq.version import __version__
 
 

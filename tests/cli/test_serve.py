@@ -13,7 +13,7 @@ from seq2seq.cli import serve
 from seq2seq.files.paths import file_sha256
 from seq2seq.inference.translator import Translator
 from seq2seq.search.config import BeamConfig, GreedyConfig
-from seq2seq.text.habits import Split
+from seq2seq.text.sentences import Split
 
 
 @pytest.mark.parametrize(

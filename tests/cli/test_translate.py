@@ -27,7 +27,7 @@ from seq2seq.kernels import Kernels
 from seq2seq.kernels.products import kernels_are_fast
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.special_tokens import UNKNOWN_SURFACE
-from seq2seq.text.habits import Split
+from seq2seq.text.sentences import Split
 
 ROOT = Path(__file__).parents[2]
 

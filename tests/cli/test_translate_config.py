@@ -5,7 +5,7 @@ from tiny_translator import BEAM, GREEDY, make_translate_config
 
 from seq2seq.cli.translate_config import OutputFormat, UnknownTokens
 from seq2seq.search.config import SamplingConfig
-from seq2seq.text.habits import Split
+from seq2seq.text.sentences import Split
 
 SCORED = {"input": "i", "reference": "r"}
 

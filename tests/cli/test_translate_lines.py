@@ -4,7 +4,7 @@ from tiny_translator import BEAM, make_translate_config, make_translator
 from seq2seq.cli.translate_config import OutputFormat
 from seq2seq.cli.translate_lines import LineTranslator
 from seq2seq.cli.translate_streams import Window
-from seq2seq.text.habits import Split
+from seq2seq.text.sentences import Split
 
 
 @pytest.mark.parametrize("split", Split)

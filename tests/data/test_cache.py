@@ -30,7 +30,7 @@ from seq2seq.data.corpus import Pair
 from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.data.tokenizers.words import CharacterTokenizer
 from seq2seq.special_tokens import UNK
-from seq2seq.text.habits import TextHabits
+from seq2seq.text.sentences import TextHabits
 
 
 def names(folder: Path) -> list[str]:

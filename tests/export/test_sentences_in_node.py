@@ -8,9 +8,9 @@ import pytest
 from node_scripts import needs_node, run_scripts
 
 from seq2seq.inference.sentence_splitting import SentenceSplitter
-from seq2seq.text.habits import TextHabits
 from seq2seq.text.sentences import (
     RULES,
+    TextHabits,
     has_words,
     join_sentences,
     split_marker,

@@ -16,7 +16,7 @@ from seq2seq.cli.translate import translate
 from seq2seq.cli.translate_config import OutputFormat
 from seq2seq.data.tokenizers.interface import train_tokenizers
 from seq2seq.search.config import BeamConfig, GreedyConfig
-from seq2seq.text.habits import Split
+from seq2seq.text.sentences import Split
 
 NUM_LINES = int(os.environ.get("FAULTS_LINES", "500"))
 SHORT = {"max_length_ratio": 0.0, "max_length_offset": 3}

@@ -9,7 +9,7 @@ from seq2seq.data.tokenizers.interface import SymbolTokenizer
 from seq2seq.inference.sentence_splitting import SentenceSplitter, SplitLines, join_translations
 from seq2seq.inference.translator import Translator
 from seq2seq.inference.windows import VERY_LONG
-from seq2seq.text.habits import Split, TextHabits
+from seq2seq.text.sentences import Split, TextHabits
 
 SINGLE, SEVERAL = TextHabits(0.1, 0.0), TextHabits(0.9, 0.0)
 TIMES = TextHabits(0.0, 0.5)
