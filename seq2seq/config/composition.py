@@ -21,6 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import (
     ConfigAttributeError,
     ConfigKeyError,
+    InterpolationKeyError,
     MissingMandatoryValue,
     OmegaConfBaseException,
 )
@@ -157,17 +158,11 @@ def describe_error(error: BaseException) -> str:
     key = getattr(error, "full_key", None)
     kept = [line for line in lines if line and not line.startswith(_NOISE)]
     text = " ".join(kept) or type(error).__name__
-    if text.startswith("Config group override must be"):
-        return "a part is chosen by its name, for example attention=none; this is not a name"
     if key and text.endswith("is not Optional"):
         return f"{key}=null: this key needs a value"
-    if found := re.match(r"Could not override '([^']+)'\. No match in the defaults list", text):
-        return describe_unknown_key(found[1], "; --cfg job lists the keys")
     if text.endswith("is not a ListConfig, list or tuple."):
         return f"{key} must be a list; write it in brackets, '{key}=[...]'"
-    if re.fullmatch(r"Cannot merge (Dict|List)Config with (Dict|List)Config", text):
-        return f"{key} is given as a list and as a dictionary, also in a file; give it in one form"
-    if text.startswith("Interpolation key "):
+    if isinstance(error, InterpolationKeyError):
         text += "; write \\${...} for a literal ${...}"
     return f"{key}: {text}" if key else text
 
@@ -227,20 +222,21 @@ def _nearest_keys(error: OmegaConfBaseException) -> str:
     parent = error.parent_node
     if not isinstance(parent, DictConfig):
         return ""
-    keys = [str(key) for key in parent]
+    content = OmegaConf.to_container(parent)
+    assert isinstance(content, dict)
+    keys = list(map(str, content))
     # The key may exist one level deeper: kernels is training.kernels.
-    near = [f"{key}.{error.key}" for key in keys if _has_key(parent, key, str(error.key))]
+    near = [
+        f"{key}.{error.key}"
+        for key, value in content.items()
+        if isinstance(value, dict) and error.key in value
+    ]
     near += difflib.get_close_matches(str(error.key), keys)
     if near:
         return f"; did you mean {' or '.join(near)}?"
     if OmegaConf.get_type(parent) is dict:  # without a schema, such as data.train
         return f"; write +{error.full_key}=... to add it to {', '.join(keys)}"
     return f"; one of: {', '.join(sorted(keys))}"
-
-
-def _has_key(parent: DictConfig, group: str, key: str) -> bool:
-    child = parent._get_node(group)
-    return isinstance(child, DictConfig) and not child._is_missing() and key in set(child)
 
 
 def quote_value(value: str) -> str:

@@ -30,14 +30,8 @@ class Row(NamedTuple):
     """Fault that the format shows, one of `quality.FAULTS`."""
 
 
-class _Pair(NamedTuple):
-    source: str
-    target: str
-    fault: str | None = None
-
-
-_Found = tuple[tuple[str | None, str | None], list[_Pair]]
-"""Languages that a file names, and its pairs."""
+_Found = tuple[tuple[str | None, str | None], list[tuple[str, str, str | None]]]
+"""Languages that a file names, and the sources, targets and faults of its pairs."""
 _Reader = Callable[[Path, str | None, str | None], _Found]
 
 
@@ -210,12 +204,14 @@ def _read_tmx(path: Path, source: str | None, target: str | None) -> _Found:
             f"{path} has texts in {', '.join(codes) or 'no language'}; choose two of them, as "
             "source=de target=en"
         )
-    pairs = [_Pair(*(_text_in(texts, code.lower()) for code in chosen)) for texts in entries]
-    return (chosen[0], chosen[1]), pairs
+    source, target = chosen
+    pairs = [(_text_in(texts, source), _text_in(texts, target), None) for texts in entries]
+    return (source, target), pairs
 
 
 def _text_in(texts: dict[str, str], language: str) -> str:
     """Return the text in a language or, if there is none, in a variety of it."""
+    language = language.lower()
     found = (texts[code] for code in texts if code.split("-")[0] == language.split("-")[0])
     return texts.get(language, next(found, ""))
 
@@ -226,8 +222,8 @@ def _read_xliff(path: Path, *_: object) -> _Found:
     for unit in _elements(path, "trans-unit", "segment"):
         target = unit.find("target")
         state = unit.get("state") or (target is not None and target.get("state")) or ""
-        is_finished = target is not None and not state.startswith(_UNFINISHED)
-        pairs.append(_Pair(_text(unit.find("source")), _text(target), _fault(is_finished)))
+        fault = "unfinished" if target is None or state.startswith(_UNFINISHED) else None
+        pairs.append((_text(unit.find("source")), _text(target), fault))
     with open_text(path) as file:
         for _event, element in ElementTree.iterparse(file, events=["start"]):
             for names in (("source-language", "target-language"), ("srcLang", "trgLang")):
@@ -257,12 +253,8 @@ def _read_po(path: Path, *_: object) -> _Found:
             [each] if isinstance(each, str) else list(each or ())
             for each in (message.id, message.string or "")
         )
-        fault = _fault(all(targets) and not message.fuzzy)
-        pairs.append(_Pair(sources[0], targets[0], fault))
+        fault = None if all(targets) and not message.fuzzy else "unfinished"
+        pairs.append((sources[0], targets[0], fault))
         if len(sources) > 1 < len(targets):
-            pairs.append(_Pair(sources[-1], targets[-1], fault))
+            pairs.append((sources[-1], targets[-1], fault))
     return (None, catalog.locale_identifier), pairs
-
-
-def _fault(is_finished: bool) -> str | None:
-    return None if is_finished else "unfinished"

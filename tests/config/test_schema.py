@@ -8,14 +8,6 @@ from seq2seq.search.registry import decoding_config_types
 GUIDED = "training.guided_attention.weight=0.5"
 
 
-def test_overrides_choose_parts_and_values():
-    config = load_config("attention=multihead", "model=luong", "training.max_epochs=2")
-
-    assert config.attention.name == "multihead"
-    assert config.model.decoder.input_feeding
-    assert config.training.max_epochs == 2
-
-
 @pytest.mark.parametrize(
     ("train", "overrides", "languages"),
     [
