@@ -27,7 +27,6 @@ from seq2seq.evaluation.metrics import (
     corpus_bleu,
 )
 from seq2seq.files.links import GoldLinks, Links
-from seq2seq.text.rules import split_words
 
 Statistics = dict[str, Array]
 """Statistics (S, P, K) of each known measure."""
@@ -47,8 +46,6 @@ class Sentences:
     """Weights (N, T, S) for each reference with teacher forcing; T and S include EOS."""
     links: Sequence[tuple[GoldLinks, Sequence[Links]]] = ()
     """Gold links, and the links from the mean of the heads and from each head."""
-    right_words: Sequence[Sequence[bool]] = ()
-    """Whether the translation contains each word of the reference; see `right_words`."""
     frequencies: Counter[str] | None = None
     """Number of times that each word occurs in the target side of the training data."""
     attributions: Sequence[Attribution] = ()
@@ -189,30 +186,6 @@ class Aer(Measure):
     def score(self, statistics: Array) -> Array:
         predicted, sure, found, right = np.moveaxis(statistics, -1, 0)
         return ratio(np.stack([predicted + sure - found - right, predicted + sure], axis=-1))
-
-
-class AerRight(Aer):
-    """AER of the words of the reference that the translation contains"""
-
-    name, title, needs = "aer_right", "AER, right", "right_words"
-    has_heads, is_detail = False, True
-    is_right: ClassVar[bool] = True
-
-    def rows(self, sentences: Sentences) -> ArrayLike:
-        rows = []
-        for (gold, found), words in zip(sentences.links, sentences.right_words, strict=True):
-            sides = [
-                frozenset(link for link in side if words[link[1]] is self.is_right)
-                for side in (found[0], *gold)
-            ]
-            rows.append(count_links(sides[0], GoldLinks(*sides[1:])))
-        return rows
-
-
-class AerWrong(AerRight):
-    """AER of the words of the reference that the translation lacks"""
-
-    name, title, is_right = "aer_wrong", "AER, wrong", False
 
 
 class OfHeads(Measure):
@@ -393,26 +366,6 @@ def count_links(links: Links, gold: GoldLinks) -> tuple[int, int, int, int]:
     """
     right = links & (gold.possible | gold.sure)
     return len(links), len(gold.sure), len(links & gold.sure), len(right)
-
-
-def right_words(translation: str, reference: str, rule: ScoringRule) -> list[bool]:
-    """Return whether a translation contains each word of its reference.
-
-    As for `RareWords`, each occurrence counts once. A word is a text between spaces, as in links,
-    and the translation contains all parts into which the tokenizer of BLEU splits it.
-
-    Example:
-        >>> right_words("a dog sits, a cat", "a dog, a dog", DEFAULT_RULE)
-        [True, True, True, False]
-    """
-    split = build_bleu(rule, key="training.validation.bleu_tokenize").tokenizer
-    left = Counter[str](split(translation).split())
-    found = []
-    for word in split_words(reference):
-        parts = Counter[str](split(word).split())
-        found.append(parts <= left)
-        left -= parts if found[-1] else Counter()
-    return found
 
 
 def alignment_error_rate(

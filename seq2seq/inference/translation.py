@@ -96,7 +96,6 @@ def read_sentences(
     *,
     tokenizers: TokenizerPair,
     gold: Sequence[GoldLinks] | None = None,
-    right: Sequence[Sequence[bool]] = (),
 ) -> Sentences:
     """Return the data for measures of a model while it reads references.
 
@@ -104,7 +103,6 @@ def read_sentences(
         scored: The references, as known translations.
         tokenizers: The tokenizers of the model.
         gold: Gold links of each reference; None without them.
-        right: The `right_words` of each reference with gold links, if they are known.
     """
     found = Sentences(
         references=[[each.text for each in scored]],
@@ -114,7 +112,6 @@ def read_sentences(
         found.attention = [each.best.attention_weights.numpy() for each in scored]
         links = (attention_links(each, each.best, tokenizers=tokenizers) for each in scored)
         found.links = list(zip(gold, map(list, links), strict=True)) if gold else []
-        found.right_words = right
     return found
 
 

@@ -58,7 +58,6 @@ _MAX_POINTS = 400
 Curves = Mapping[str, Mapping[int, float]]
 """Value of each curve at each update, by the tag of the curve."""
 _OF_ATTENTION = [name for name, each in measures.MEASURES.items() if each.has_heads]
-_OF_GROUPS = [n for n in measures.MEASURES if n in ("aer_right", "aer_wrong", *_OF_ATTENTION)]
 _NUM_LENGTHS = 5
 
 
@@ -172,16 +171,12 @@ def attention_section(groups: Sequence[Group], agreement: Divergences | None = N
         groups: The groups.
         agreement: How much the attention of every two runs differs; None if it is not known.
     """
-    known = known_measures(groups, _OF_GROUPS)
+    known = known_measures(groups, _OF_ATTENTION)
     if not known:
         return Section(title="Attention")
     names = [*known, "bleu"]
     columns = [Column("Group", is_numeric=False), *map(column, names)]
     rows = [[Cell(group.label), *(spread(group, name) for name in names)] for group in groups]
-    if "aer_wrong" in known:
-        columns.append(Column("Wrong minus right", hint="AER of the words, with its 95% interval"))
-        for group, row in zip(groups, rows, strict=True):
-            row.append(_wrong_minus_right(group))
     caption = "Attention of each group: all heads, mean \xb1 standard deviation over the runs"
     of_groups = Table(caption=caption, columns=columns, rows=rows)
     texts = [Column("Group", is_numeric=False), Column("Run", is_numeric=False)]
@@ -200,8 +195,8 @@ def attention_section(groups: Sequence[Group], agreement: Divergences | None = N
         "Attention to the sources of the test set while the references are read. Entropy is low "
         "and sharpness is high where a target token looks at few source tokens; coverage is 1 "
         "where no source token is left out. AER, where there are gold links, says how far the "
-        "most attended words are from them, by the mean of the heads; 0 is perfect. A word of the "
-        "reference is right if the translation contains it. Heads have no order over seeds."
+        "most attended words are from them, by the mean of the heads; 0 is perfect. Heads have no "
+        "order over seeds."
     )
     return Section(
         title="Attention",
@@ -213,19 +208,6 @@ def attention_section(groups: Sequence[Group], agreement: Divergences | None = N
             if table.rows
         ],
     )
-
-
-def _wrong_minus_right(group: Group) -> Cell:
-    """Return the AER of wrong words minus the AER of right words, with its interval."""
-    names = "aer_wrong", "aer_right"
-    known = [run.measures.keys() & run.statistics.keys() for run in group.runs]
-    has_one_test_set = len({run.test_set for run in group.runs}) == 1
-    if not has_one_test_set or any(name not in each for each in known for name in names):
-        return Cell("-")
-    score = measures.MEASURES["aer"].score
-    found = compare_groups(*map(group.statistics, names), score=score, paired=True)
-    low, high = found.interval
-    return Cell(f"{found.effect:+.3f} ({low:+.3f} to {high:+.3f})", found.effect)
 
 
 def _agreement_tables(groups: Sequence[Group], agreement: Divergences) -> Iterator[Table]:

@@ -16,8 +16,8 @@ from seq2seq.evaluation.significance import compare_groups, correct
 from seq2seq.studies.comparison import BaselineComparison
 from seq2seq.studies.runs import Group, StudyRun
 
-COMPARED = [name for name in MEASURES if name not in ("bleu", "aer_right", "aer_wrong")]
-"""Measures that are compared, without right and wrong words, which differ between the groups."""
+COMPARED = [name for name in MEASURES if name != "bleu"]
+"""Measures that are compared besides BLEU."""
 ENDINGS = ("difference", "low", "high", "p")
 _FEWEST = 50
 """Number of rare words in the translations and references below which F1 is not shown or tested."""

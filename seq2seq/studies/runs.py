@@ -314,7 +314,7 @@ def _read_run(path: Path, name: str) -> StudyRun:
 def _read_statistics(run: StudyRun) -> None:
     found = run.directory.read_statistics("test")
     run.statistics = {name: found.pop(name) for name in OF_SENTENCES if name in found}
-    run.maps = list(found.values())
+    run.maps = [each for name, each in found.items() if name.startswith("map_")]
     is_whole = all(
         rows.ndim == 3 and rows.dtype.kind == "f" and len(rows) == len(run.references)
         for rows in run.statistics.values()

@@ -26,7 +26,6 @@ from seq2seq.evaluation.measures import (
     head_scores,
     in_words,
     measure,
-    right_words,
     total_scores,
 )
 from seq2seq.evaluation.metrics import signature
@@ -190,13 +189,9 @@ class Evaluator:
         unknown = [pair._replace(target=EncodedLine("", [])) for pair in pairs]
         found = translator.search_batch(unknown, decoding=self.decoding, way_out=way_out)
         gold = None if data.gold is None else [data.gold[row] for row in rows]
-        right = [
-            right_words(each.text, pair.target.text, data.scoring_rule)
-            for each, pair in zip(found, pairs if gold else (), strict=False)
-        ]
         return _Batch(
             rows,
-            measure(read_sentences(read, tokenizers=self.tokenizers, gold=gold, right=right)),
+            measure(read_sentences(read, tokenizers=self.tokenizers, gold=gold)),
             [each.text for each in found],
             {
                 row: Sample(_copied(translation), _copied(reference))

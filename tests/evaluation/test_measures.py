@@ -16,7 +16,6 @@ from seq2seq.evaluation.measures import (
     alignment_error_rate,
     head_scores,
     measure,
-    right_words,
     score_texts,
     total_scores,
 )
@@ -180,31 +179,6 @@ def test_error_rate_counts_sure_links_as_possible():
     gold = GoldLinks(sure=frozenset({(0, 0)}), possible=frozenset())
 
     assert alignment_error_rate([frozenset({(0, 0)})], [gold]) == 0
-
-
-def test_words_are_right_if_the_translation_contains_them_as_often():
-    rule = ScoringRule()
-
-    found = right_words("a dog, a cat.", "A dog a a a cat, sits.", rule)
-
-    # "A" is another word than "a", which occurs twice; "sits" is missing.
-    assert found == [False, True, True, True, False, True, False]
-
-
-def test_right_and_wrong_words_share_the_links_of_the_error_rate():
-    gold = GoldLinks(sure=frozenset({(0, 0), (1, 1)}), possible=frozenset({(0, 0), (1, 1), (2, 2)}))
-    links = [frozenset({(0, 0), (0, 1), (2, 2)})]
-    sentences = Sentences(links=[(gold, links)], right_words=[[True, False, True]])
-
-    statistics = measure(sentences)
-    found = total_scores(statistics)
-
-    # Of words 0 and 2, |A| = 2, |S| = 1 and nothing is missed; of word 1, |A| = |S| = 1.
-    assert (found["aer_right"], found["aer_wrong"]) == (0.0, 1.0)
-    parts = statistics["aer_right"] + statistics["aer_wrong"]
-    np.testing.assert_array_equal(parts, statistics["aer"])
-    nothing_wrong = measure(Sentences(links=[(gold, links)], right_words=[[True] * 3]))
-    assert "aer_wrong" not in total_scores(nothing_wrong)
 
 
 @given(links=LINKS.filter(bool))

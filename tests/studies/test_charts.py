@@ -1,14 +1,11 @@
 import json
-import re
 import statistics
 
-import numpy as np
 import pytest
 import sacrebleu
 from tiny_study import read_study, write_run, write_study
 from tiny_training import read_scalars
 
-from seq2seq.evaluation.measures import total_scores
 from seq2seq.studies.charts import (
     attention_section,
     bleu_by_length,
@@ -173,36 +170,6 @@ def test_the_aer_of_the_diagonal_stands_beside_every_aer(tmp_path):
         position = labels.index("AER")
         assert labels[position + 1] == "AER of diagonal"
         assert [row[position + 1].text for row in table.rows] == ["0.500", "0.500"]
-
-
-def test_the_links_of_wrong_words_are_compared_with_those_of_right_words(tmp_path):
-    for seed in (1, 2):
-        write_run(tmp_path / f"{seed}", f"seed={seed}", aer=0.25)
-    study = read_study(tmp_path)
-    [group] = study.groups
-    rates = []
-    for shift, run in enumerate(group.runs):
-        # The numbers of predicted, sure, found and right links.
-        of_right = [[2, 2, 2 - (i < 5 + shift), 2] for i in range(30)]
-        of_wrong = [[1, 1, 0, i % 2] for i in range(30)]
-        for name, rows in (("aer_right", of_right), ("aer_wrong", of_wrong)):
-            run.statistics[name] = np.array(rows, dtype=float)[:, None]
-            run.measures |= total_scores({name: run.statistics[name]})
-        rates.append(run.measures["aer_wrong"] - run.measures["aer_right"])
-
-    table = attention_section([group]).tables[0]
-
-    cell = table.rows[0][[column.label for column in table.columns].index("Wrong minus right")]
-    assert cell.value == pytest.approx(statistics.fmean(rates))
-    effect, low, high = map(float, re.findall(r"[+-]\d\.\d+", cell.text))
-    assert low < effect < high
-    for known in (group.runs[0].measures, group.runs[1].statistics):  # a run may lack its texts
-        rows = known.pop("aer_wrong")
-        assert attention_section([group]).tables[0].rows[0][-1].text == "-"
-        known["aer_wrong"] = rows
-    group.runs[0].references = ["another test set"]
-    group.runs[0].__dict__.pop("test_set", None)
-    assert attention_section([group]).tables[0].rows[0][-1].text == "-"
 
 
 def test_without_attention_the_section_is_empty(tmp_path):

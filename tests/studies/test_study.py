@@ -45,8 +45,6 @@ def test_the_leaderboard_has_a_row_for_each_run_and_a_column_for_each_swept_key(
         "perplexity": "2.5",
         "character_loss": "",
         "aer": "0.125",
-        "aer_right": "",
-        "aer_wrong": "",
         "entropy": "0.5",
         "coverage": "",
         "sharpness": "0.75",

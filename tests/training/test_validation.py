@@ -151,9 +151,6 @@ def test_loss_attention_and_alignment_follow_their_definitions(tmp_path, answers
     # The diagonal z-a, y-b, x-c matches 2 of 3 as well.
     assert found.scores["aer_of_diagonal"] == pytest.approx(1 - 2 * 2 / (3 + 3))
     assert head["aer"] == found.scores["aer"]
-    # All words are right, so nothing is said of wrong ones.
-    assert found.scores["aer_right"] == found.scores["aer"]
-    assert "aer_wrong" not in found.scores
     assert [each["entropy"] for each in found.heads] == [found.scores["entropy"]]
 
 
@@ -194,8 +191,8 @@ def test_without_heads_or_gold_alignments_there_is_no_error_rate(tmp_path, answe
     found = evaluator(tmp_path, gold=False).evaluate(FakeModel(2), slow=False)
 
     assert headless.heads == []
-    assert not headless.scores.keys() & {"aer", "aer_of_diagonal", "aer_right", "entropy"}
-    assert not found.scores.keys() & {"aer", "aer_of_diagonal", "aer_right"}
+    assert not headless.scores.keys() & {"aer", "aer_of_diagonal", "entropy"}
+    assert not found.scores.keys() & {"aer", "aer_of_diagonal"}
     assert ["aer" in head for head in found.heads] == [False, False]
 
 
