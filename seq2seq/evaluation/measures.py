@@ -7,7 +7,6 @@ tables of a study and, for a measure of text, `seq2seq-score` read the table.
 # S sentences, P parts, K statistics, N heads, T target length, S source length of weights
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,10 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from seq2seq.evaluation.attribution import Attribution
 from seq2seq.evaluation.metrics import (
     DEFAULT_RULE,
-    FREQUENCY_BINS,
     Array,
     ScoringRule,
-    build_bleu,
     build_metrics,
     clip_score,
     corpus_bleu,
@@ -46,8 +43,6 @@ class Sentences:
     """Weights (N, T, S) for each reference with teacher forcing; T and S include EOS."""
     links: Sequence[tuple[GoldLinks, Sequence[Links]]] = ()
     """Gold links, and the links from the mean of the heads and from each head."""
-    frequencies: Counter[str] | None = None
-    """Number of times that each word occurs in the target side of the training data."""
     attributions: Sequence[Attribution] = ()
     """Dependence of the words of each reference on the source words."""
 
@@ -90,8 +85,7 @@ class Measure(ABC):
     def rows(self, sentences: Sentences) -> ArrayLike:
         """Return the statistics (S, K) of each sentence, or (S, P, K).
 
-        The first part is the measure; the other parts are the measure for each attention head or
-        each range of frequencies.
+        The first part is the measure; the other parts are the measure for each attention head.
         """
 
     def score(self, statistics: Array) -> Array:
@@ -252,37 +246,6 @@ class Backward(OfHeads):
     def of_sentence(self, weights: Array) -> tuple[Array, int]:
         is_backward = np.diff(weights.argmax(axis=2), axis=1) < 0  # (N, T - 1)
         return is_backward.sum(axis=1, dtype=np.float64), weights.shape[1] - 1
-
-
-class RareWords(Measure):
-    """F1 of words that occur fewer than 10 times in the training data (Neubig et al. 2019)"""
-
-    name, title, better, needs = "rare_words", "Rare words", "higher", "frequencies"
-
-    def rows(self, sentences: Sentences) -> ArrayLike:
-        """Return the numbers of correct words, translated words and reference words, (S, P, 3).
-
-        A translated word is correct if the reference contains it; each occurrence counts once.
-        The first part joins the first two ranges of frequencies; each other part is one range.
-        """
-        split = build_bleu(sentences.rule, key="training.validation.bleu_tokenize").tokenizer
-        frequencies = sentences.frequencies or Counter()
-        rows = []
-        for texts in zip(sentences.translations, sentences.references[0], strict=True):
-            found, wanted = (Counter[str](split(text).split()) for text in texts)
-            ranges = [
-                [
-                    sum(number for word, number in words.items() if each.has(frequencies[word]))
-                    for words in (found & wanted, found, wanted)
-                ]
-                for each in FREQUENCY_BINS
-            ]
-            rows.append([np.sum(ranges[:2], axis=0), *ranges])
-        return rows
-
-    def score(self, statistics: Array) -> Array:
-        right, found, wanted = np.moveaxis(statistics, -1, 0)
-        return ratio(np.stack([2 * right, found + wanted], axis=-1))
 
 
 class TauErasure(Measure):

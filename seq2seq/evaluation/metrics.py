@@ -1,4 +1,4 @@
-"""sacreBLEU's scores of detokenized text, and ranges of lengths and frequencies.
+"""sacreBLEU's scores of detokenized text, and ranges of lengths.
 
 BLEU splits text into words by the language of the text.
 """
@@ -310,10 +310,6 @@ class Bin(NamedTuple):
     def has(self, value: int) -> bool:
         """Return whether a value is in the range."""
         return self.low <= value and (self.high is None or value <= self.high)
-
-
-FREQUENCY_BINS = (Bin(0, 0), Bin(1, 9), Bin(10, 99), Bin(100, 999), Bin(1000, None))
-"""Ranges of the number of occurrences in the training data."""
 
 
 def bins_at(limits: Sequence[int | str]) -> list[Bin]:

@@ -1,4 +1,4 @@
-"""Sections of a report with charts: learning curves, attention, and breakdowns of the test set.
+"""Sections of a report with charts: learning curves, attention, and BLEU by length.
 
 A function adds to `notes` what its section leaves out.
 """
@@ -16,7 +16,6 @@ from seq2seq.checks import counted
 from seq2seq.config.composition import USER_ERRORS, describe_error
 from seq2seq.evaluation import measures
 from seq2seq.evaluation.metrics import (
-    FREQUENCY_BINS,
     bins_at,
     corpus_bleu,
     equal_bins,
@@ -314,87 +313,39 @@ def bleu_by_length(
     return scores
 
 
-def breakdown_section(groups: Sequence[Group], lengths: Sequence[LengthScore]) -> Section:
-    """Return the charts and tables of BLEU by length and of words by frequency.
+def length_section(groups: Sequence[Group], scores: Sequence[LengthScore]) -> Section:
+    """Return the chart and table of BLEU by source length.
 
     Args:
         groups: The groups.
-        lengths: The result of `bleu_by_length`.
+        scores: The result of `bleu_by_length`.
     """
-    with_words = {
-        i: groups[i]
-        for i in groups_with_first_test_set(groups)
-        if all("rare_words" in run.statistics for run in groups[i].runs)
-    }
-    parts = [_by_length(groups, lengths)] if lengths else []
-    parts += [_by_frequency(with_words)] if with_words else []
-    if not parts:
-        return Section(title="Length and rare words")
+    title = "BLEU by source length"
+    if not scores:
+        return Section(title=title)
+    counts = {each.source_length: counted(each.sentences, "sentence") for each in scores}
+    columns = [Column("Group", is_numeric=False)]
+    columns += [Column(f"{label} ({count})") for label, count in counts.items()]
+    rows, series = [], []
+    for index, group in enumerate(groups):
+        if not (found := [each for each in scores if each.group == group.label]):
+            continue
+        deviations = [each.bleu_deviation for each in found if each.bleu_deviation is not None]
+        axis = {f"Source {found[0].unit}": list(counts)}
+        bleu = [each.bleu for each in found]
+        series.append(Series(index, group.label, x=axis, y=bleu, deviations=deviations))
+        rows.append(
+            [Cell(group.label)]
+            + [
+                Cell(f"{each.bleu:.2f} ({each.bleu_low:.2f} to {each.bleu_high:.2f})", each.bleu)
+                for each in found
+            ]
+        )
     text = (
-        "BLEU of the test sentences in ranges of their source length, and F1 of words by "
-        "their number of occurrences in the training data. Bars are standard deviations over the "
-        "runs. The table of BLEU has 95% intervals over seeds and sentences; the interval of a "
+        "BLEU of the test sentences in ranges of their source length. Bars are standard deviations "
+        "over the runs. The table has 95% intervals over seeds and sentences; the interval of a "
         "single run covers these sentences only."
     )
-    charts, tables = zip(*parts, strict=True)
-    return Section(title="Length and rare words", paragraphs=[text], charts=charts, tables=tables)
-
-
-def _by_length(groups: Sequence[Group], scores: Sequence[LengthScore]) -> tuple[Chart, Table]:
-    counts = {each.source_length: counted(each.sentences, "sentence") for each in scores}
-    labels = [group.label for group in groups]
-    values: dict[int, list[tuple[Spread, Cell]]] = {}
-    for each in scores:
-        interval = f"({each.bleu_low:.2f} to {each.bleu_high:.2f})"
-        cell = Cell(f"{each.bleu:.2f} {interval}", each.bleu)
-        found = Spread(each.bleu, each.bleu_deviation), cell
-        values.setdefault(labels.index(each.group), []).append(found)
-    titles = "BLEU by source length", f"Source {scores[0].unit}", "BLEU"
-    return _by_bin(titles, groups, counts, values)
-
-
-def _by_frequency(groups: Mapping[int, Group]) -> tuple[Chart, Table]:
-    sums = {
-        index: [run.statistics["rare_words"][:, 1:].sum(axis=0) for run in group.runs]
-        for index, group in groups.items()
-    }
-    numbers = next(iter(sums.values()))[0][:, 2].astype(int).tolist()
-    used = [i for i, number in enumerate(numbers) if number]
-    score = measures.MEASURES["rare_words"].score
-    values = {}
-    for index, of_runs in sums.items():
-        spreads = map(Spread.of, np.stack(list(map(score, of_runs)))[:, used].T.tolist())
-        values[index] = [(each, number_cell(each, ".3f")) for each in spreads]
-    counts = {FREQUENCY_BINS[i].label: counted(numbers[i], "word") for i in used}
-    titles = "F1 of words by training frequency", "Occurrences in the training data", "F1"
-    return _by_bin(titles, groups, counts, values)
-
-
-def _by_bin(
-    titles: tuple[str, str, str],
-    groups: Mapping[int, Group] | Sequence[Group],
-    counts: Mapping[str, str],
-    values: Mapping[int, Sequence[tuple[Spread, Cell]]],
-) -> tuple[Chart, Table]:
-    """Return the chart of means and deviations over the runs, and its table.
-
-    Args:
-        titles: The title of both and the labels of the chart's axes.
-        groups: The groups by their index.
-        counts: The size of each range, by its label.
-        values: The number and the cell of each range, by the index of the group.
-    """
-    title, x_label, y_label = titles
-    rows, series = [], []
-    for index, of_bins in values.items():
-        spreads, cells = zip(*of_bins, strict=True)
-        means = [each.mean for each in spreads]
-        deviations = [each.deviation for each in spreads if each.deviation is not None]
-        label = groups[index].label
-        axis = {x_label: list(counts)}
-        series.append(Series(index, label, x=axis, y=means, deviations=deviations))
-        rows.append([Cell(label), *cells])
-    columns = [Column("Group", is_numeric=False)]
-    columns += [Column(f"{name} ({count})") for name, count in counts.items()]
     table = Table(caption=title, columns=columns, rows=rows, is_folded=True)
-    return draw_chart(title, y_label, "bins", series), table
+    charts = [draw_chart(title, "BLEU", "bins", series)]
+    return Section(title=title, paragraphs=[text], charts=charts, tables=[table])

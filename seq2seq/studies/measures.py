@@ -1,26 +1,19 @@
 """Compare every measure of a study with the baseline, and find numbers to sort sentences by."""
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from statistics import fmean
 
 import numpy as np
 
 from seq2seq.analysis.interventions import changed_words
-from seq2seq.config.composition import USER_ERRORS, describe_error
-from seq2seq.config.serialization import load_saved_config
-from seq2seq.data.corpus import load_corpora
-from seq2seq.evaluation.measures import MEASURES, Sentences, Statistics, measure, total_scores
-from seq2seq.evaluation.metrics import ScoringRule, build_bleu
+from seq2seq.evaluation.measures import MEASURES, Statistics
 from seq2seq.evaluation.significance import compare_groups, correct
 from seq2seq.studies.comparison import BaselineComparison
-from seq2seq.studies.runs import Group, StudyRun
+from seq2seq.studies.runs import Group
 
 COMPARED = [name for name in MEASURES if name != "bleu"]
 """Measures that are compared besides BLEU."""
 ENDINGS = ("difference", "low", "high", "p")
-_FEWEST = 50
-"""Number of rare words in the translations and references below which F1 is not shown or tested."""
 
 
 def compare_measures(comparisons: Sequence[BaselineComparison], notes: list[str]) -> None:
@@ -31,7 +24,7 @@ def compare_measures(comparisons: Sequence[BaselineComparison], notes: list[str]
 
     Args:
         comparisons: The groups and their baselines.
-        notes: Groups with too few rare words for a test add a line.
+        notes: Groups that split the test set into other tokens add a line.
     """
     others = [
         each
@@ -45,7 +38,7 @@ def compare_measures(comparisons: Sequence[BaselineComparison], notes: list[str]
             "the test set into other tokens than the baseline; compare the loss per character."
         )
     for name in COMPARED:
-        compared, found, few = [], [], []
+        compared, found = [], []
         for each in comparisons:
             if MEASURES[name].is_per_token and each in others:
                 continue
@@ -53,19 +46,8 @@ def compare_measures(comparisons: Sequence[BaselineComparison], notes: list[str]
             if not sides or any(name not in run.statistics for side in sides for run in side.runs):
                 continue
             arrays = [side.statistics(name) for side in sides]
-            if name == "rare_words":
-                number = int(min(rows[..., 1:].sum(axis=(1, 2)).min() for rows in arrays))
-                if number < _FEWEST:
-                    few.append(number)
-                    continue
             compared.append(each)
             found.append(compare_groups(*arrays, score=MEASURES[name].score))
-        if few:
-            notes.append(
-                f"F1 of rare words is not tested in {len(few)} of {len(comparisons)} groups: a "
-                f"run's translations and the references have {min(few)} rare words in all, "
-                f"and a test needs {_FEWEST}."
-            )
         for each, result in zip(compared, correct(found), strict=True):
             values = result.effect, *result.interval, result.p_corrected
             each.columns |= {f"{name}_{end}": v for end, v in zip(ENDINGS, values, strict=True)}
@@ -79,47 +61,6 @@ def have_same_tokens(groups: Iterable[Group]) -> bool:
         if any(not np.array_equal(each, counts[0]) for each in counts):
             return False
     return True
-
-
-def count_rare_words(groups: Sequence[Group], notes: list[str]) -> None:
-    """Add the measure of rare words to each run; the training data of a study are read once.
-
-    `notes` gets a line if the words of some runs cannot be counted.
-    """
-    known: dict[str, Counter[str] | None] = {}
-    for run in (run for group in groups for run in group.runs if run.references):
-        if run.training_data not in known:
-            try:
-                known[run.training_data] = _training_counts(run)
-            except USER_ERRORS as error:
-                known[run.training_data] = None
-                reason = describe_error(error)
-                notes.append(f"Words are not scored by training frequency: {reason}.")
-        sentences = Sentences(
-            references=[run.references],
-            rule=ScoringRule.of_signature(run.signature),
-            translations=run.translations,
-            frequencies=known[run.training_data],
-        )
-        for name, rows in measure(sentences, ["rare_words"]).items():
-            run.statistics[name] = rows
-            if rows[..., 1:].sum() >= _FEWEST:
-                run.measures |= total_scores({name: rows})
-
-
-def _training_counts(run: StudyRun) -> Counter[str]:
-    """Count the words of the target side of a run's training data.
-
-    Raises:
-        ValueError: The data are not those that the run was trained with, or cannot be read.
-        OSError: They cannot be read.
-    """
-    corpus = load_corpora(load_saved_config(run.directory.config).data).train
-    if not run.training_data.startswith(corpus.fingerprint):
-        raise ValueError(f"the training data have changed since {run.name} was trained")
-    rule = ScoringRule.of_signature(run.signature)
-    split = build_bleu(rule, key="training.validation.bleu_tokenize").tokenizer
-    return Counter(word for pair in corpus for word in split(pair.target).split())
 
 
 def sentence_numbers(

@@ -11,7 +11,7 @@ from seq2seq.inference.translator import Translator
 from seq2seq.studies.agreement import Divergences
 from seq2seq.studies.answers import answers_section
 from seq2seq.studies.attribution import attribution_section
-from seq2seq.studies.charts import LengthScore, attention_section, breakdown_section, curves_section
+from seq2seq.studies.charts import LengthScore, attention_section, curves_section, length_section
 from seq2seq.studies.comparison import BaselineComparison, groups_with_first_test_set
 from seq2seq.studies.interventions import Row, interventions_section
 from seq2seq.studies.learning import learning_section
@@ -66,7 +66,6 @@ def study_page(study: Study, *, name: str) -> StudyPage:
     missing = not_compared(study)
     curves = curves_section(groups, missing)
     learning, maps = learning_section(groups, missing)
-    breakdowns = breakdown_section(groups, study.lengths)
     sentences = shown_sentences(groups, missing)
     translations = Section(title="Translations", has_sentences=True)
     if sentences:
@@ -87,7 +86,7 @@ def study_page(study: Study, *, name: str) -> StudyPage:
         attention_section(groups, study.agreement),
         interventions_section(study.losses),
         attribution_section(groups),
-        breakdowns,
+        length_section(groups, study.lengths),
         translations,
         last,
     ]

@@ -109,8 +109,6 @@ class StudyRun:
     signature: str = ""
     """sacreBLEU's signature of BLEU."""
     device: str = ""
-    training_data: str = ""
-    """Fingerprint of the training data."""
     is_best_at_end: bool = False
     """Whether the last validation was the best."""
     translations: list[str] = field(default_factory=list)
@@ -373,7 +371,6 @@ def _read_results(run: StudyRun) -> None:
     run.signature = str(flat.get("test.signature", ""))
     run.device = str(content.get("device", ""))
     run.is_best_at_end = content["best_update"] == content.get("updates")
-    run.training_data = str(content.get("training_data", ""))
 
 
 def _first_update(is_reached: Mapping[float, bool]) -> float:

@@ -12,7 +12,7 @@ from seq2seq.studies.agreement import AGREEMENT, add_agreement, divergences
 from seq2seq.studies.charts import LengthScore, bleu_by_length
 from seq2seq.studies.comparison import BaselineComparison, compare_with_baseline, explain_stars
 from seq2seq.studies.interventions import COLUMNS, measure_losses
-from seq2seq.studies.measures import COMPARED, ENDINGS, compare_measures, count_rare_words
+from seq2seq.studies.measures import COMPARED, ENDINGS, compare_measures
 from seq2seq.studies.report import Study, not_compared, study_page
 from seq2seq.studies.runs import MEASURES, StudyRun, group_runs
 from seq2seq.studies.tables import IN_TERMINAL, group_table
@@ -107,7 +107,6 @@ def find_differences(
     groups = group_runs(runs)
     comparisons = compare_with_baseline(groups, baseline)
     notes: list[str] = []
-    count_rare_words(groups, notes)
     compare_measures(comparisons, notes)
     agreement = divergences([run for group in groups for run in group.runs])
     add_agreement(comparisons, agreement, notes)

@@ -19,7 +19,7 @@ from seq2seq.evaluation.measures import (
     score_texts,
     total_scores,
 )
-from seq2seq.evaluation.metrics import FREQUENCY_BINS, ScoringRule
+from seq2seq.evaluation.metrics import ScoringRule
 from seq2seq.files.links import GoldLinks
 
 LINKS = st.frozensets(st.tuples(st.integers(0, 40), st.integers(0, 40)))
@@ -141,27 +141,6 @@ def test_perplexity_stays_finite():
     assert math.isfinite(
         total_scores(measure(Sentences(losses=[(1e6, 1)], references=[["a"]])))["perplexity"]
     )
-
-
-def test_words_are_scored_in_the_range_of_their_training_frequency():
-    sentences = Sentences(
-        translations=["rare common rare", "common new"],
-        references=[["rare common common", "common unseen"]],
-        rule=ScoringRule("none"),
-        frequencies=Counter(common=30, rare=1),
-    )
-
-    statistics = measure(sentences, ["rare_words"])
-
-    unseen, rare, common, *absent = (
-        total_scores(statistics, part=part)["rare_words"]
-        for part in range(1, 1 + len(FREQUENCY_BINS))
-    )
-    # One of two is right, and one of one was wanted.
-    assert (unseen, rare) == (0, pytest.approx(2 * 1 / (2 + 1)))
-    assert (common, absent) == (pytest.approx(2 * 2 / (2 + 3)), [0, 0])
-    # Of the words with fewer than 10 occurrences: new, rare, rare; rare, unseen.
-    assert total_scores(statistics)["rare_words"] == pytest.approx(2 * 1 / (3 + 2))
 
 
 def test_error_rate_sums_over_the_corpus_before_it_divides():

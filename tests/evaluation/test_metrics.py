@@ -9,7 +9,6 @@ from seq2seq.evaluation.measures import score_texts
 from seq2seq.evaluation.metrics import (
     CHOICES,
     DEFAULT_RULE,
-    FREQUENCY_BINS,
     ScoringRule,
     build_bleu,
     build_metrics,
@@ -220,14 +219,6 @@ def test_every_value_is_in_exactly_one_range_and_no_range_is_empty(values, num_b
     assert len(bins) <= num_bins
     assert all(sum(each.has(value) for each in bins) == 1 for value in values)
     assert all(any(each.has(value) for value in values) for each in bins)
-
-
-def test_frequency_ranges_cover_every_count_once():
-    bins = FREQUENCY_BINS
-
-    for count in (0, 1, 9, 10, 99, 100, 999, 1000, 10**9):
-        assert sum(each.has(count) for each in bins) == 1
-    assert [each.label for each in bins] == ["0", "1-9", "10-99", "100-999", "1000+"]
 
 
 def test_chrf_of_each_other_is_sacrebleus_score_of_every_pair():

@@ -9,12 +9,11 @@ from tiny_training import read_scalars
 from seq2seq.studies.charts import (
     attention_section,
     bleu_by_length,
-    breakdown_section,
     curves_section,
+    length_section,
     mean_curve,
     read_curves,
 )
-from seq2seq.studies.measures import count_rare_words
 from seq2seq.studies.runs import group_runs, read_runs
 from seq2seq.studies.tables import IN_TERMINAL, ON_PAGE, group_table
 from seq2seq.training.monitoring.tensorboard import TensorBoard
@@ -181,12 +180,10 @@ def test_without_attention_the_section_is_empty(tmp_path):
 
 
 def test_the_bleu_of_a_range_is_the_mean_over_the_runs(groups):
-    count_rare_words(groups, notes := [])
-    section = breakdown_section(groups, bleu_by_length(groups, [], notes))
+    section = length_section(groups, bleu_by_length(groups, [], notes := []))
 
     assert notes == []
-    chart, of_words = section.charts
-    assert of_words["title"] == "F1 of words by training frequency"
+    [chart] = section.charts
     line = lines_of(chart)[0]
     assert line["x"] == ["1"]  # the corpus has sentences of one word
     scores = [
@@ -213,7 +210,7 @@ def test_sources_without_spaces_are_measured_in_characters(tmp_path):
     groups = group_runs(read_runs([tmp_path]))
     scores = bleu_by_length(groups, [4], notes := [])
 
-    [chart] = breakdown_section(groups, scores).charts
+    [chart] = length_section(groups, scores).charts
     assert chart["figure"]["layout"]["xaxis"]["title"]["text"] == "Source characters"
     assert [(each.source_length, each.sentences) for each in scores][:2] == [
         ("1-4", 6),
@@ -257,7 +254,7 @@ def test_the_bleu_of_the_chosen_ranges_has_deviations_and_intervals(tmp_path):
     assert none.bleu == pytest.approx(statistics.fmean(bleu))
     assert none.bleu_deviation == pytest.approx(statistics.stdev(bleu))
     assert none.bleu_low < none.bleu < none.bleu_high
-    section = breakdown_section(groups, scores)
+    section = length_section(groups, scores)
     [chart], [table] = section.charts, section.tables
     assert [column.label for column in table.columns[1:]] == [
         "2-3 (20 sentences)",

@@ -1,21 +1,17 @@
 import csv
-import json
-import shutil
 
 import numpy as np
 import pytest
 from tiny_study import write_study
 
 from seq2seq.evaluation.measures import total_scores
-from seq2seq.studies import measures
 from seq2seq.studies.comparison import BaselineComparison
-from seq2seq.studies.measures import COMPARED, ENDINGS, compare_measures, count_rare_words
+from seq2seq.studies.measures import COMPARED, ENDINGS, compare_measures
 from seq2seq.studies.runs import group_runs, read_runs
 from seq2seq.studies.study import write_tables
 
 
 def compare(groups, baselines, notes=None):
-    count_rare_words(groups, [])
     comparisons = [
         BaselineComparison(group=group, baseline=baseline, reason="")
         for group, baseline in zip(groups, baselines, strict=True)
@@ -24,14 +20,13 @@ def compare(groups, baselines, notes=None):
     return [each.columns for each in comparisons]
 
 
-def test_differences_are_those_of_the_results(groups, monkeypatch):
-    monkeypatch.setattr(measures, "_FEWEST", 1)
+def test_differences_are_those_of_the_results(groups):
     group, baseline = sorted(groups, key=lambda group: group.label)
 
     row, of_baseline = compare([group, baseline], [baseline, None])
 
     assert of_baseline == {}
-    names = ("chrf", "ter", "loss", "perplexity", "character_loss", "rare_words")
+    names = ("chrf", "ter", "loss", "perplexity", "character_loss")
     assert row.keys() == {f"{name}_{end}" for name in names for end in ENDINGS}
     for name in names:
         expected = group.mean(name) - baseline.mean(name)
@@ -53,28 +48,12 @@ def test_measures_per_token_are_compared_only_with_the_same_tokens(groups):
     group.runs[0].statistics["loss"] = rows
 
 
-def test_a_handful_of_rare_words_is_counted_and_not_tested(groups):
-    notes = []
-
-    row, _ = compare(groups, groups[::-1], notes)
-
-    assert not any(name.startswith("rare_words") for name in row)
-    assert "chrf_p" in row
-    [note] = notes
-    assert note.startswith("F1 of rare words is not tested in 2 of 2 groups: a run's")
-    number = min(
-        int(run.statistics["rare_words"][:, 0, 1:].sum()) for group in groups for run in group.runs
-    )
-    assert f"have {number} rare words in all, and a test needs 50" in note
-
-
 def test_statistics_add_up_to_the_measures_of_the_run(groups):
-    count_rare_words(groups, [])
     for run in (run for group in groups for run in group.runs):
         for name, score in total_scores(run.statistics).items():
-            assert name == "rare_words" or run.measures[name] == score  # it has few words here
+            assert run.measures[name] == score
     unknown = {*COMPARED, "bleu"} - run.measures.keys()
-    assert unknown <= {"aer", "rare_words"} or run.swept["attention"] == "none"
+    assert unknown <= {"aer"} or run.swept["attention"] == "none"
 
 
 def test_measures_that_need_no_model_are_compared_without_it(tmp_path):
@@ -101,41 +80,3 @@ def test_holm_corrects_over_the_groups_of_a_measure(tmp_path):
     [first, second, _] = compare([none, none, dot], [dot, dot, None])
 
     assert first["ter_p"] == second["ter_p"] == pytest.approx(min(1, 2 * one["ter_p"]))
-
-
-def test_words_are_counted_in_the_training_data(groups, trained):
-    run = groups[0].runs[0]
-
-    counts = measures._training_counts(run)
-
-    lines = (trained.parent / "b.train").read_text().split()
-    assert counts.total() == len(lines)
-    assert all(counts[word] == lines.count(word) for word in lines)
-
-
-@pytest.mark.parametrize(
-    ("name", "before", "after", "reason"),
-    [
-        ("results.json", None, None, "the training data have changed since"),
-        ("config.yaml", "b.train", "absent", "absent"),
-    ],
-)
-def test_other_or_missing_training_data_are_named_once(
-    trained, tmp_path, name, before, after, reason
-):
-    shutil.copytree(trained, tmp_path / "copy")
-    for path in (tmp_path / "copy").glob(f"*/{name}"):
-        text = path.read_text()
-        if before is None:
-            text = json.dumps(json.loads(text) | {"training_data": "other"})
-        else:
-            text = text.replace(before, after)
-        path.write_text(text)
-    groups = group_runs(read_runs([tmp_path / "copy"]))
-
-    count_rare_words(groups, notes := [])
-
-    [note] = notes
-    assert note.startswith("Words are not scored by training frequency: ")
-    assert reason in note
-    assert "rare_words" not in groups[0].runs[0].statistics

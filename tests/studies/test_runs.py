@@ -203,7 +203,7 @@ def test_a_group_counts_its_failed_runs(tmp_path):
 
 def test_measures_are_those_that_the_run_has(tmp_path):
     path = write_run(tmp_path / "run", bleu=31.5, aer=0.25)
-    change_results(path, device="cpu", training_data="ab")
+    change_results(path, device="cpu")
     weights = np.full((2, 3, 4), 0.25)
     found = measure(Sentences(attention=[weights] * 30))
     older = {"aer_wrong": found["entropy"]}  # a measure that is no longer known
@@ -214,7 +214,7 @@ def test_measures_are_those_that_the_run_has(tmp_path):
     assert run.measures["bleu"] == run.measures["valid_bleu"] == 31.5
     assert (run.measures["minutes"], run.measures["aer"]) == (1.5, 0.25)
     assert "coverage" not in run.measures
-    assert (run.signature, run.device, run.training_data) == (SIGNATURE, "cpu", "ab")
+    assert (run.signature, run.device) == (SIGNATURE, "cpu")
     assert run.statistics.keys() == found.keys()
     assert [head["sharpness"] for head in run.heads] == [0.25, 0.25]
     assert [each.tolist() for each in run.maps] == [weights[0].tolist()]

@@ -50,7 +50,6 @@ def test_the_leaderboard_has_a_row_for_each_run_and_a_column_for_each_swept_key(
         "sharpness": "0.75",
         "end": "",
         "backward": "",
-        "rare_words": "",
         "tau_erasure": "",
         "tau_gradient": "",
         "tau_methods": "",
