@@ -6,9 +6,8 @@ from seq2seq.evaluation.measures import MEASURES
 from seq2seq.evaluation.significance import LEVEL, p_text
 from seq2seq.studies.comparison import BaselineComparison
 from seq2seq.studies.interventions import Row
-from seq2seq.studies.learning import moment
 from seq2seq.studies.measures import COMPARED, ENDINGS
-from seq2seq.studies.tables import DIFFERENCE, difference_cells
+from seq2seq.studies.tables import DIFFERENCE, difference_cells, moment
 from seq2seq.visualization.page import Cell, Column, Section, Table
 
 TITLE = "Answers"

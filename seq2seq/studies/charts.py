@@ -26,7 +26,7 @@ from seq2seq.studies.agreement import Divergences, link_errors, mean_divergence
 from seq2seq.studies.comparison import groups_with_first_test_set
 from seq2seq.studies.measures import have_same_tokens
 from seq2seq.studies.runs import MEASURES, Group, Spread, StudyRun
-from seq2seq.studies.tables import column, known_measures, number_cell, spread
+from seq2seq.studies.tables import MOMENTS, column, known_measures, moment, number_cell, spread
 from seq2seq.training.monitoring.tensorboard import (
     MINUTES,
     TARGET_TOKENS,
@@ -161,6 +161,32 @@ def mean_curve(runs: Sequence[Curves], tag: str, *, group: int, name: str) -> Se
         high=list(map(max, values)) if several else (),
         hints=[f"{min(each):.4g} to {max(each):.4g}" for each in values] if several else (),
     )
+
+
+def learning_section(groups: Sequence[Group]) -> Section:
+    """Return the section with the moments at which attention and BLEU rise; empty without AER."""
+    title = "When it learns to look"
+    names = known_measures(groups, MOMENTS)
+    if "aligned_at" not in names:
+        return Section(title=title)
+    text = (
+        "On the validation set, attention is aligned at the first validation with a lower AER "
+        "than the diagonal, which links the words in their order. Half BLEU is reached at the "
+        "first validation with half of the best validation BLEU of all runs. Both updates are "
+        "as exact as the distance between validations. The AERs in the table are measured on "
+        "the test set, and validation BLEU at the best checkpoint."
+    )
+    beside = known_measures(groups, ("aer", "valid_bleu"))
+    table = Table(
+        caption="Updates: from the earliest to the latest run, and scores at the end",
+        columns=[Column("Group", is_numeric=False), *map(column, [*names, *beside])],
+        rows=[
+            [Cell(group.label), *(moment(group, name) for name in names)]
+            + [spread(group, name) for name in beside]
+            for group in groups
+        ],
+    )
+    return Section(title=title, paragraphs=[text], tables=[table])
 
 
 def attention_section(groups: Sequence[Group], agreement: Divergences | None = None) -> Section:

@@ -11,10 +11,15 @@ from seq2seq.inference.translator import Translator
 from seq2seq.studies.agreement import Divergences
 from seq2seq.studies.answers import answers_section
 from seq2seq.studies.attribution import attribution_section
-from seq2seq.studies.charts import LengthScore, attention_section, curves_section, length_section
+from seq2seq.studies.charts import (
+    LengthScore,
+    attention_section,
+    curves_section,
+    learning_section,
+    length_section,
+)
 from seq2seq.studies.comparison import BaselineComparison, groups_with_first_test_set
 from seq2seq.studies.interventions import Row, interventions_section
-from seq2seq.studies.learning import learning_section
 from seq2seq.studies.measures import sentence_numbers
 from seq2seq.studies.runs import MEASURES, Group, StudyRun, describe_repeated_seeds
 from seq2seq.studies.tables import ON_PAGE, column, group_table, number_cell, spread
@@ -65,7 +70,6 @@ def study_page(study: Study, *, name: str) -> StudyPage:
     groups = study.groups
     missing = not_compared(study)
     curves = curves_section(groups, missing)
-    learning, maps = learning_section(groups, missing)
     sentences = shown_sentences(groups, missing)
     translations = Section(title="Translations", has_sentences=True)
     if sentences:
@@ -82,7 +86,7 @@ def study_page(study: Study, *, name: str) -> StudyPage:
         results_section(study),
         answers_section(study.comparisons, study.losses),
         curves,
-        learning,
+        learning_section(groups),
         attention_section(groups, study.agreement),
         interventions_section(study.losses),
         attribution_section(groups),
@@ -95,7 +99,6 @@ def study_page(study: Study, *, name: str) -> StudyPage:
         "groups": [group.label for group in groups],
         "sections": [each for each in sections if each.paragraphs or each.items],
         "sentences": sentences,
-        "maps": maps,
     }
 
 

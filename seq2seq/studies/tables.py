@@ -10,6 +10,7 @@ from seq2seq.studies.runs import MEASURES, Group, Spread
 from seq2seq.visualization.page import Cell, Column, Table
 
 COSTS = ("parameters", "minutes", "tokens_per_second", "best_update")
+MOMENTS = ("aligned_at", "half_bleu_at")
 FIRST = ("valid_bleu", "bleu")
 """Measures to the left of the comparison with the baseline."""
 _LATER = [each for each in measures.MEASURES.values() if each.name != "bleu" and not each.is_detail]
@@ -71,6 +72,16 @@ def spread(group: Group, measure: str) -> Cell:
     if measure in ("aer_of_diagonal", "parameters"):  # they do not depend on the seed
         found = found._replace(deviation=None)
     return number_cell(found, MEASURES[measure].form)
+
+
+def moment(group: Group, name: str) -> Cell:
+    """Return the first and last update of the runs; 0 is shown as "before the first validation"."""
+    values = sorted(run.measures[name] for run in group.runs if name in run.measures)
+    texts = [
+        number_cell(value, ".0f").text if value else "before the first validation"
+        for value in dict.fromkeys(values[:1] + values[-1:])
+    ]
+    return Cell(" to ".join(texts) or "-", number_cell(group.spread(name), ".0f").value)
 
 
 def number_cell(value: Spread | float | None, form: str) -> Cell:

@@ -127,8 +127,7 @@ def describe_outcome(trainer: Trainer, found: FinalScores) -> str:
     done = progress.epoch + progress.epoch_share
     planned = training.max_epochs
     epochs = f"{done:.1f} epochs" if planned is None else f"{done:.1f} of {planned} epochs"
-    validations = read_history(trainer.directory)["validations"]
-    scores = [cast(float, each["bleu"]) for each in validations]
+    scores = [each["bleu"] for each in read_history(trainer.directory)]
     earlier, latest = scores[: len(scores) * 2 // 3], scores[len(scores) * 2 // 3 :]
     gain = max(latest, default=0.0) - max(earlier, default=0.0)
     if not earlier:
@@ -173,15 +172,12 @@ def _write_texts(
 
 def _results(trainer: Trainer, found: FinalScores) -> dict[str, object]:
     progress, numerics = trainer.progress, trainer.numerics
-    validations = read_history(trainer.directory)["validations"]
     summaries = {name: each.summary() for name, each in found.sets.items()}
     return {
         "valid": summaries.pop("valid"),
         "test": summaries.pop("test", None),
         "other_valid": {name.removeprefix("valid."): each for name, each in summaries.items()},
-        "validations": [
-            {name: value for name, value in each.items() if name != "maps"} for each in validations
-        ],
+        "validations": read_history(trainer.directory),
         "updates": progress.update,
         "skipped_updates": progress.skipped_updates,
         "best_update": progress.best_update,

@@ -173,19 +173,17 @@ class RunDirectory:
         """
         return self._read_object(self.results)
 
-    def read_validations(self) -> dict[str, list[dict[str, object]]]:
-        """Return the content of validations.json: token labels of `pairs`, and `validations`.
+    def read_validations(self) -> list[dict[str, float]]:
+        """Return the update and the scores of each validation in validations.json.
 
         Raises:
             ValueError: The file is damaged.
         """
-        content = self._read_object(self.validations)
-        found = {}
-        for key in ("pairs", "validations"):
-            found[key] = content.get(key)
-            if not isinstance(found[key], list):
-                raise self.damaged(self.validations, TypeError(f"it has no {key}"))
-        return found  # type: ignore[return-value]  # of what the run wrote
+        kept = self._read_object(self.validations).get("validations")
+        if not isinstance(kept, list):
+            raise self.damaged(self.validations, TypeError("it has no validations"))
+        # Earlier versions also kept attention maps.
+        return [{name: value for name, value in each.items() if name != "maps"} for each in kept]
 
     def _read_object(self, file: Path) -> dict[str, object]:
         try:

@@ -49,10 +49,6 @@ logger = logging.getLogger(__name__)
 _LEAST_SCORES = {Metric.bleu: 1.0, Metric.chrf: 0.005}
 """Scores below these do not show which model is better: BLEU counts chance matches, and chrF prints
 as 0.00."""
-MAX_MAPS = 100
-"""Maximum number of validations with maps; beyond it, every second validation loses its maps."""
-_MAX_WEIGHTS = 4000
-"""Maximum number of weights in a map; larger maps are left out."""
 DIAGONAL = "aer_of_diagonal"
 """Key of the alignment error rate of the diagonal, which needs no model."""
 
@@ -277,7 +273,7 @@ def count_zero_score(progress: Progress, value: float, metric: Metric) -> None:
         )
 
 
-def read_history(directory: RunDirectory) -> dict[str, list[dict[str, object]]]:
+def read_history(directory: RunDirectory) -> list[dict[str, float]]:
     """Return the validations of a run so far; none, with a warning, if their file is damaged."""
     try:
         return directory.read_validations()
@@ -285,31 +281,13 @@ def read_history(directory: RunDirectory) -> dict[str, list[dict[str, object]]]:
         pass
     except ValueError as error:  # no reason to stop the run
         logger.warning("the history of the validations begins anew: %s", error)
-    return {"pairs": [], "validations": []}
+    return []
 
 
 def add_to_history(directory: RunDirectory, evaluation: Evaluation, *, update: int) -> None:
-    """Add a validation to the history of a run; it replaces validations from its update on.
-
-    It has the attention of the first reference pairs, teacher-forced. All runs with one validation
-    set have maps of the same pairs, so that they can be compared.
-    """
-    content = read_history(directory)
+    """Add a validation to the history of a run; it replaces validations from its update on."""
     # A killed run may have validated later updates after its last checkpoint.
-    kept = [each for each in content["validations"] if each["update"] < update]  # type: ignore[operator]
+    kept = [each for each in read_history(directory) if each["update"] < update]
     kept.append({"update": update, **evaluation.scores})
-    if maps := evaluation.maps:
-        kept[-1]["maps"] = [
-            (100 * each).round().int().tolist() if each.numel() <= _MAX_WEIGHTS else []
-            for each in maps
-        ]
-        content["pairs"] = [
-            {"source": each.source_tokens, "target": each.best.tokens}
-            for _, each in evaluation.samples
-        ]
-    with_maps = [each for each in kept if "maps" in each]
-    for each in with_maps[-2::-2] if len(with_maps) > MAX_MAPS else []:
-        del each["maps"]
-    content["validations"] = kept
-    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps({"validations": kept}, separators=(",", ":"))
     directory.write(directory.validations.name, text + "\n")

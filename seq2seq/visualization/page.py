@@ -202,8 +202,6 @@ class Section:
     tables: Sequence[Table] = ()
     has_sentences: bool = False
     """Whether the sentences of the report are shown here."""
-    has_maps: bool = False
-    """Whether the maps over training time are shown here."""
 
 
 class ShownTranslation(TypedDict):
@@ -224,32 +222,6 @@ class ShownSentence(TypedDict):
     """Numbers that can order the sentences: the first ascending, all others descending."""
 
 
-class ShownValidation(TypedDict):
-    """A validation with its attention maps."""
-
-    update: int
-    scores: str
-    """Scores as text."""
-    maps: Sequence[Sequence[Sequence[int]]]
-    """Weights in percent: [pair][target token][source token]; a map that is too large is empty."""
-
-
-class RunMaps(TypedDict):
-    """Some validations of a run."""
-
-    group: int
-    name: str
-    validations: Sequence[ShownValidation]
-
-
-class MapsOverTime(TypedDict):
-    """The maps of the same pairs in several runs."""
-
-    pairs: Sequence[Mapping[str, object]]
-    """Token labels of each pair, `source` and `target`, and `numbers`, as a `ShownSentence`."""
-    runs: Sequence[RunMaps]
-
-
 class StudyPage(TypedDict):
     """The content of a report."""
 
@@ -258,7 +230,6 @@ class StudyPage(TypedDict):
     """Label of each group."""
     sections: Sequence[Section]
     sentences: Sequence[ShownSentence]
-    maps: MapsOverTime | None
 
 
 def render_report(page: StudyPage) -> bytes:

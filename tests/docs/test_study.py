@@ -30,5 +30,5 @@ def test_the_example_report_is_complete(study, tmp_path):
     sections = {each["title"]: each for each in json.loads(study.KEPT.read_text())["sections"]}
     assert all("has no attention" in each for each in sections["Not compared"]["items"])
     assert (page.count('<div class="chart">'), len(data["sentences"])) == (14, 23)
-    assert (page.count('class="mark"'), len(data["maps"]["runs"])) == (10, 54)
+    assert page.count('class="mark"') == 10
     assert study.KEPT.stat().st_size < 1_000_000

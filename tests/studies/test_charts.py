@@ -1,15 +1,17 @@
 import json
+import math
 import statistics
 
 import pytest
 import sacrebleu
-from tiny_study import read_study, write_run, write_study
+from tiny_study import change_results, read_study, write_run, write_study
 from tiny_training import read_scalars
 
 from seq2seq.studies.charts import (
     attention_section,
     bleu_by_length,
     curves_section,
+    learning_section,
     length_section,
     mean_curve,
     read_curves,
@@ -119,6 +121,69 @@ def test_curves_per_token_of_groups_with_other_tokens_are_marked(trained):
     comparable = [each["title"] for each in section.charts if "(not comp" not in each["title"]]
     assert comparable == [f"{name}, validation" for name in ("BLEU", "chrF", "Loss per character")]
     assert "loss per character" in section.paragraphs[1]
+
+
+def write_history(path, *, errors=(0.9, 0.6, 0.4, 0.1), scale=1.0):
+    """Write the validations of a run."""
+    scores = [
+        {"update": 10 * n, "bleu": scale * bleu, "loss": 1.0, "aer": error}
+        for n, (bleu, error) in enumerate(
+            zip((1.0, 12.0, 28.0, 30.0), errors, strict=True), start=1
+        )
+    ]
+    change_results(path, validations=scores, valid={"bleu": 30.0, "aer_of_diagonal": 0.5})
+
+
+@pytest.fixture
+def learned(tmp_path):
+    sweep = write_study(tmp_path / "sweep")
+    for path in sweep.glob("*dot*"):
+        write_history(path)
+    return sweep
+
+
+def moments_of(study):
+    """Return the cells of each group by the labels of their columns."""
+    [table] = learning_section(group_runs(read_runs([study]))).tables
+    labels = [column.label for column in table.columns]
+    return {row[0].text: dict(zip(labels, row, strict=True)) for row in table.rows}
+
+
+def test_the_moments_are_the_first_validations_past_fixed_thresholds(learned):
+    rows = moments_of(learned)
+
+    assert rows["dot"]["Aligned at update"] == ("30", 30)  # 0.4 is below the diagonal
+    assert rows["dot"]["Half BLEU at update"] == ("30", 30)  # 28 is the first of at least 30 / 2
+    assert rows["none"]["Aligned at update"] == ("-", None)
+    assert "Validation BLEU" in rows["dot"]
+
+
+def test_a_run_may_align_before_the_first_validation_or_never(learned):
+    first, second = sorted(learned.glob("*dot*"))
+    write_history(first, errors=(0.49, 0.2, 0.2, 0.1))
+    write_history(second, errors=(0.9, 0.8, 0.7, 0.51))
+
+    cell = moments_of(learned)["dot"]["Aligned at update"]
+
+    assert cell == ("before the first validation to never", None)
+    runs = {run.directory.path: run.measures["aligned_at"] for run in read_runs([learned])[:2]}
+    assert runs == {first: 0, second: math.inf}
+
+
+def test_half_bleu_is_half_of_the_best_run_of_the_study(learned):
+    for path in learned.glob("*none*"):
+        write_history(path, scale=0.4)
+
+    rows = moments_of(learned)
+
+    assert rows["none"]["Half BLEU at update"].text == "never"  # 12 at most, of 30
+    assert rows["dot"]["Half BLEU at update"].text == "30"
+
+
+def test_a_study_without_alignment_has_no_moments(tmp_path):
+    section = learning_section(group_runs(read_runs([write_study(tmp_path / "sweep")])))
+
+    assert not (section.paragraphs or section.tables)
 
 
 def test_each_head_of_each_run_has_a_row_and_a_point(groups):

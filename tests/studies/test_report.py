@@ -135,16 +135,12 @@ def test_a_device_is_listed_if_it_is_common_and_so_is_a_signature(tmp_path):
 def test_a_trained_study_is_reported_in_full(trained, report):
     page, data = report(trained)
 
-    sections = ("Learning curves", "When it learns to look", "Attention", "BLEU by source length")
+    sections = ("Learning curves", "Attention", "BLEU by source length")
     for title in ("Results", *sections):
         assert f">{title}</h2>" in page
     assert "All runs ended, and all of them are compared." in page
     assert sorted(groups_on(page)) == ["multihead", "none"]
     assert page.count('<div class="chart">') == 11 + 2
-    assert [run["name"] for run in data["maps"]["runs"]] == [
-        "multihead, seed 1",
-        "multihead, seed 2",
-    ]
     assert len(data["sentences"]) == 3
     assert len(page) - len(get_plotlyjs()) < 200_000
 

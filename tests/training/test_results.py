@@ -159,7 +159,7 @@ def test_the_end_says_whether_more_training_would_help(monkeypatch, scores, sche
     trainer = SimpleNamespace(
         config=config, progress=SimpleNamespace(epoch=1, epoch_share=0.4), directory=None
     )
-    history = {"validations": [{"bleu": score} for score in scores]}
+    history = [{"bleu": score} for score in scores]
     monkeypatch.setattr(results, "read_history", lambda _: history)
 
     found = results.describe_outcome(trainer, SimpleNamespace(bleu=22.4))

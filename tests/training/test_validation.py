@@ -17,7 +17,6 @@ from tiny_training import (
 )
 from tiny_translator import GREEDY
 
-from seq2seq.analysis.run import attend
 from seq2seq.config.schema import Metric, load_config
 from seq2seq.data.cache import encode_corpus
 from seq2seq.data.corpus import Pair
@@ -25,7 +24,6 @@ from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.data.tokenizers.words import CharacterTokenizer
 from seq2seq.files.links import GoldLinks
 from seq2seq.inference import translator
-from seq2seq.inference.translator import Translator
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.runtime.process import DeviceMemoryError, Interrupted
 from seq2seq.search.config import Hypothesis
@@ -344,77 +342,43 @@ def test_a_loss_that_is_not_a_number_names_the_way_out(trainer):
         validate(trainer)
 
 
-SAMPLES = "training.validation.num_samples=2"
-
-
-@pytest.fixture
-def sampled(tmp_path):
-    return tiny_trainer(tmp_path, SAMPLES)
-
-
-def test_every_validation_is_kept_with_the_maps_of_the_first_pairs(tmp_path):
-    tiny_run(tmp_path, SAMPLES)
+def test_every_validation_is_kept(tmp_path):
+    tiny_run(tmp_path)
     run = tmp_path / "runs" / "tiny"
 
-    content = json.loads((run / "validations.json").read_text())
+    kept = json.loads((run / "validations.json").read_text())["validations"]
 
     results = json.loads((run / "results.json").read_text())
-    kept = content["validations"]
     assert [each["update"] for each in kept] == [6, 12, 18]
-    assert results["validations"] == [
-        {name: value for name, value in each.items() if name != "maps"} for each in kept
-    ]
+    assert results["validations"] == kept
     [best] = [each for each in kept if each["update"] == results["best_update"]]
     assert best["loss"] == pytest.approx(results["valid"]["loss"], rel=1e-6)
     for name in ("entropy", "coverage", "sharpness", "end", "backward"):
         assert best[name] == pytest.approx(results["valid"][name], abs=1e-6)
-    lines = [(run / f"valid.{kind}").read_text().splitlines()[:2] for kind in ("src", "ref")]
-    attention = attend(Translator.load(run / "last.pt"), zip(*lines, strict=True))
-    assert [pair["source"] for pair in content["pairs"]] == attention.source_tokens
-    assert [pair["target"] for pair in content["pairs"]] == attention.target_tokens
-    for found, weights in zip(kept[-1]["maps"], attention.weights, strict=True):
-        expected = torch.from_numpy(weights).mean(0)
-        torch.testing.assert_close(torch.tensor(found) / 100, expected, atol=0.0051, rtol=0)
 
 
-def test_a_run_that_was_killed_after_a_validation_keeps_each_once(sampled):
-    evaluation = sampled.evaluator.evaluate(sampled.model, slow=False)
+def test_a_run_that_was_killed_after_a_validation_keeps_each_once(trainer):
+    evaluation = trainer.evaluator.evaluate(trainer.model, slow=False)
     for update in (6, 12, 18):
-        add_to_history(sampled.directory, evaluation, update=update)
-    expected = sampled.directory.validations.read_bytes()
+        add_to_history(trainer.directory, evaluation, update=update)
+    expected = trainer.directory.validations.read_bytes()
 
     for update in (12, 18):  # of a run that is resumed from the last.pt of update 6
-        add_to_history(sampled.directory, evaluation, update=update)
+        add_to_history(trainer.directory, evaluation, update=update)
 
-    assert sampled.directory.validations.read_bytes() == expected
-
-
-def test_of_many_validations_some_keep_their_maps(sampled, monkeypatch):
-    monkeypatch.setattr(validation, "MAX_MAPS", 4)
-    evaluation = sampled.evaluator.evaluate(sampled.model, slow=False)
-
-    for update in range(1, 9):
-        add_to_history(sampled.directory, evaluation, update=update)
-
-    kept = read_history(sampled.directory)["validations"]
-    assert [each["update"] for each in kept] == list(range(1, 9))
-    assert [each["update"] for each in kept if "maps" in each] == [1, 5, 7, 8]
+    assert trainer.directory.validations.read_bytes() == expected
 
 
-def test_large_maps_and_maps_of_a_model_without_attention_are_left_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(validation, "_MAX_WEIGHTS", 1)
-    for name, maps in (("additive", [[], []]), ("none", None)):
-        trainer = tiny_trainer(tmp_path / name, f"attention={name}", SAMPLES)
-        evaluation = trainer.evaluator.evaluate(trainer.model, slow=False)
+def test_maps_in_the_history_of_an_earlier_version_are_left_out(trainer):
+    trainer.directory.validations.write_text(
+        '{"pairs":[],"validations":[{"update":1,"bleu":2.5,"maps":[[[60,40]]]}]}'
+    )
 
-        add_to_history(trainer.directory, evaluation, update=1)
-
-        [kept] = read_history(trainer.directory)["validations"]
-        assert kept.get("maps") == maps
+    assert read_history(trainer.directory) == [{"update": 1, "bleu": 2.5}]
 
 
-def test_a_damaged_history_begins_anew_with_a_warning(sampled, caplog):
-    sampled.directory.validations.write_text("{}")
+def test_a_damaged_history_begins_anew_with_a_warning(trainer, caplog):
+    trainer.directory.validations.write_text("{}")
 
-    assert read_history(sampled.directory)["validations"] == []
+    assert read_history(trainer.directory) == []
     assert "validations.json is damaged" in caplog.text

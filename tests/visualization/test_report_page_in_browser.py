@@ -80,7 +80,6 @@ def make_page(text):
         Section(title=text, tables=[Table(caption=text, columns=columns, rows=rows)]),
         Section(title="Curves", paragraphs=[text], items=[text], charts=charts, axes=list(x)),
         Section(title="Translations", has_sentences=True),
-        Section(title="Maps", has_maps=True),
     ]
     sentences = [
         {
@@ -91,14 +90,11 @@ def make_page(text):
         }
         for number, each in enumerate((text, "Zwei Hunde"), start=1)
     ]
-    pair = {"source": [text, "</s>"], "target": [text], "numbers": {"Source tokens": 2}}
-    validations = [{"update": 1, "scores": text, "maps": [[[60, 40]]]}]
     return {
         "title": text,
         "groups": [text, "additive", "none"],
         "sections": sections,
         "sentences": sentences,
-        "maps": {"pairs": [pair], "runs": [{"group": 0, "name": text, "validations": validations}]},
     }
 
 
@@ -300,7 +296,7 @@ def test_text_is_shown_and_never_run(show):
 
     point_at(browser.find_element(By.CSS_SELECTOR, "figure:last-child .point"))
 
-    for place in ("h1", "h2", "li", "#source", ".map th"):
+    for place in ("h1", "h2", "li", "#source"):
         assert browser.find_element(By.CSS_SELECTOR, place).text == HOSTILE
     assert browser.find_element(By.CSS_SELECTOR, "caption").text.startswith(f"{HOSTILE}; click")
     assert browser.execute_script("return window.hacked") is None
@@ -344,58 +340,3 @@ def test_the_first_column_stays_in_sight_with_its_head(show):
     assert len(lefts) == 5
     assert len(set(lefts)) == 1
     assert 0 <= lefts[0] <= 1
-
-
-def make_run(group, name, maps):
-    return {
-        "group": group,
-        "name": name,
-        "validations": [
-            {"update": update, "scores": f"BLEU {update / 10}", "maps": [each, [[1, 99]]]}
-            for update, each in maps.items()
-        ],
-    }
-
-
-def test_maps_of_two_runs_follow_the_slider_and_their_cells_light_together(browser, tmp_path):
-    runs = [
-        make_run(0, "dot, seed 1", {10: [[90, 10]], 20: [[70, 30]]}),
-        make_run(1, "none", {20: [[20, 80]]}),
-    ]
-    pairs = [
-        {
-            "source": [f"{START}Hund", "</s>"],
-            "target": [f"{START}{word}"],
-            "numbers": {"Source tokens": number, "AER": number / 10},
-        }
-        for number, word in enumerate(("dog", "cat"), start=1)
-    ]
-    study = {
-        "title": "s",
-        "groups": ["a", "b"],
-        "sections": [Section(title="Maps", paragraphs=["Maps"], has_maps=True)],
-        "sentences": [],
-        "maps": {"pairs": pairs, "runs": runs},
-    }
-    write_and_open_page(browser, tmp_path, study)
-
-    def cells():
-        found = browser.find_elements(By.CSS_SELECTOR, ".map")
-        return [[c.text for c in each.find_elements(By.CSS_SELECTOR, "tbody td")] for each in found]
-
-    assert cells() == [["70", "30"], ["20", "80"], ["50", "\u221250"]]
-    browser.find_element(By.ID, "map-update").send_keys(Keys.ARROW_LEFT)
-    assert cells() == [["90", "10"], ["20", "80"], ["70", "\u221270"]]
-    titles = [each.text for each in browser.find_elements(By.CSS_SELECTOR, ".maps figcaption")]
-    assert titles[:2] == ["dot, seed 1: update 10, BLEU 1.0", "none: update 20, BLEU 2.0"]
-
-    point_at(browser.find_element(By.CSS_SELECTOR, ".map tbody td"))
-
-    assert len(browser.find_elements(By.CSS_SELECTOR, ".map td.active")) == 3
-    readout = browser.find_element(By.ID, "map-readout").text
-    assert readout.startswith("dog looked at Hund: dot, seed 1 90%; none 20%;")
-    browser.find_element(By.CSS_SELECTOR, "#map-order option:nth-child(2)").click()
-    listed = browser.find_elements(By.CSS_SELECTOR, "#map-pair option")
-    assert [each.text for each in listed] == ["1 (0.2): cat", "2 (0.1): dog"]
-    assert cells()[0] == ["1", "99"]
-    assert browser.get_log("browser") == []
