@@ -16,35 +16,17 @@ from torch import Tensor
 
 from seq2seq.attention.base import Attention, AttentionState, Memory
 from seq2seq.checkpoints.checkpoint import load_checkpoints
-from seq2seq.data.tokenizers.interface import TokenizerPair, required_tags
+from seq2seq.data.tokenizers.interface import required_tags
 from seq2seq.evaluation.measures import Statistics, measure, total_scores
 from seq2seq.evaluation.metrics import Array, ScoringRule
-from seq2seq.files.links import GoldLinks
-from seq2seq.inference.results import Translation, encode_lines, encode_targets
-from seq2seq.inference.translation import EncodedPair, read_sentences
+from seq2seq.inference.results import Translation
+from seq2seq.inference.translation import read_sentences
 from seq2seq.inference.translator import Translator
 from seq2seq.registry import Registry
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.numerics import choose_numerics
 
 logger = logging.getLogger(__name__)
-
-
-class Pairs(NamedTuple):
-    """Sentences with their references."""
-
-    sources: Sequence[str]
-    references: Sequence[str]
-    gold: Sequence[GoldLinks] | None
-    """Gold links of each pair; None without gold links."""
-    tokenizers: TokenizerPair
-    """Tokenizers of the model."""
-
-    def encode(self) -> list[EncodedPair]:
-        """Return the tokens of each pair."""
-        source, target = self.tokenizers
-        sources = encode_lines(self.sources, source)
-        return list(map(EncodedPair, sources, encode_targets(self.references, sources, target)))
 
 
 @dataclass(kw_only=True, slots=True)
@@ -65,23 +47,20 @@ class Intervention(ABC):
     def __str__(self) -> str:
         return f"{self.name}:{self.argument}" if self.argument else self.name
 
-    def given(self, pairs: Pairs) -> list[Tensor]:
-        """Return weights (T, S) for the steps of each reference, used only while it is read.
-
-        A row of 0 gives none for its step. An empty list: the intervention has no weights of its
-        own.
-        """
-        return []
+    def check(self, num_heads: int) -> None:
+        """Raise ValueError if a model with this number of heads cannot be changed so."""
+        if not num_heads:
+            raise ValueError(f"intervention {self}: the model has no attention")
 
     @abstractmethod
-    def change(self, weights: Tensor, source_mask: Tensor, known: Tensor) -> Tensor:
+    def change(self, weights: Tensor, source_mask: Tensor, first: Tensor) -> Tensor:
         """Return other weights for a step.
 
         Args:
             weights: Weights of the model, (B, N, K, S).
             source_mask: Real positions, (B, 1, 1, S).
-            known: The weights `given` for the step; if there are none, the weights of the first
-                step, which are zeros in the first step itself: (B, N, K, S).
+            first: Weights of the first step, which are zeros in the first step itself,
+                (B, N, K, S).
         """
 
 
@@ -120,7 +99,7 @@ class Uniform(Intervention):
 
     name: str = "uniform"
 
-    def change(self, weights: Tensor, source_mask: Tensor, known: Tensor) -> Tensor:
+    def change(self, weights: Tensor, source_mask: Tensor, first: Tensor) -> Tensor:
         real = source_mask.to(weights.dtype)
         return (real / real.sum(-1, keepdim=True).clamp(min=1)).expand_as(weights)
 
@@ -132,7 +111,7 @@ class Permuted(Intervention):
 
     name: str = "permuted"
 
-    def change(self, weights: Tensor, source_mask: Tensor, known: Tensor) -> Tensor:
+    def change(self, weights: Tensor, source_mask: Tensor, first: Tensor) -> Tensor:
         order = torch.arange(weights.shape[-1]).repeat(len(weights), 1)
         for row, length in enumerate(source_mask.sum(-1).flatten().tolist()):
             order[row, :length] = torch.randperm(
@@ -149,7 +128,7 @@ class Strongest(Intervention):
 
     name: str = "strongest"
 
-    def change(self, weights: Tensor, source_mask: Tensor, known: Tensor) -> Tensor:
+    def change(self, weights: Tensor, source_mask: Tensor, first: Tensor) -> Tensor:
         strongest = torch.zeros_like(weights).scatter(-1, weights.argmax(-1, keepdim=True), 1)
         return strongest * weights.any(-1, keepdim=True)
 
@@ -161,75 +140,31 @@ class WithoutEnd(Intervention):
 
     name: str = "without_end"
 
-    def change(self, weights: Tensor, source_mask: Tensor, known: Tensor) -> Tensor:
+    def change(self, weights: Tensor, source_mask: Tensor, first: Tensor) -> Tensor:
         is_end = source_mask & (source_mask.cumsum(-1) == source_mask.sum(-1, keepdim=True))
         others = weights.masked_fill(is_end, 0)
         total = others.sum(-1, keepdim=True)
         return torch.where(total > 0, others / total, weights)
 
 
-class _Known(Intervention):
-    """The known weights, and the model's weights where none are known."""
-
-    def change(self, weights: Tensor, source_mask: Tensor, known: Tensor) -> Tensor:
-        return torch.where(known.any(-1, keepdim=True), known, weights)
-
-
 @register_intervention
 @dataclass(kw_only=True, slots=True)
-class Frozen(_Known):
+class Frozen(Intervention):
     """The weights of the first step in all steps."""
 
     name: str = "frozen"
 
-
-@register_intervention
-@dataclass(kw_only=True, slots=True)
-class Gold(_Known):
-    """Equal weights on the source tokens that the reference's word of the step is linked to.
-
-    A word without links, and `</s>`, get the weights of the model.
-    """
-
-    name: str = "gold"
-
-    def given(self, pairs: Pairs) -> list[Tensor]:
-        if pairs.gold is None:
-            raise ValueError("intervention gold: the set has no gold links")
-        found = []
-        for (source, target), gold in zip(pairs.encode(), pairs.gold, strict=True):
-            sides = zip(pairs.tokenizers, (source, target), strict=True)
-            words = [tokenizer.words(line.text, line.ids, line.spans) for tokenizer, line in sides]
-            linked = [[(s, t) in gold.possible for s in words[0]] for t in words[1]]
-            weights = torch.zeros(len(target.ids) + 1, len(source.ids) + 1)
-            weights[:-1, :-1] = torch.tensor(linked).view(len(target.ids), len(source.ids))
-            found.append(weights / weights.sum(-1, keepdim=True).clamp(min=1))
-        return found
+    def change(self, weights: Tensor, source_mask: Tensor, first: Tensor) -> Tensor:
+        return torch.where(first.any(-1, keepdim=True), first, weights)
 
 
 @register_intervention
 @dataclass(kw_only=True, slots=True)
-class Other(_Known):
-    """The weights of another run, the mean of its heads, while it reads the references."""
-
-    needs: ClassVar[str] = "another run, as in other:checkpoints/grammar-dot"
-    name: str = "other"
-
-    def given(self, pairs: Pairs) -> list[Tensor]:
-        other = Translator.load(self.argument)
-        if not other.num_heads:
-            raise ValueError(f"intervention {self}: that run has no attention")
-        scored = list(other.score(zip(pairs.sources, pairs.references, strict=True)))
-        own = [(pair.source.ids, pair.target.ids) for pair in pairs.encode()]
-        if own != [(each.source_ids, each.best.ids) for each in scored]:
-            raise ValueError(f"intervention {self}: that run tokenizes these sentences differently")
-        return [each.best.attention_weights.mean(0) for each in scored]
-
-
-class OnHead(Intervention):
-    """An intervention on one head."""
+class DropHead(Intervention):
+    """One head gives nothing to the context (Michel et al. 2019)."""
 
     needs: ClassVar[str] = "the number of a head, counted from 1, as in drop_head:1"
+    name: str = "drop_head"
 
     def __post_init__(self) -> None:
         Intervention.__post_init__(self)
@@ -237,57 +172,32 @@ class OnHead(Intervention):
             raise ValueError(f"intervention {str(self)!r}: it needs {self.needs}")
         self.argument = str(int(self.argument))  # 02 is 2
 
-    def is_head(self, weights: Tensor) -> Tensor:
-        """Return which heads are meant, (N, 1, 1)."""
-        numbers = torch.arange(1, weights.shape[1] + 1, device=weights.device)
-        return (numbers == int(self.argument)).view(-1, 1, 1)
+    def check(self, num_heads: int) -> None:
+        Intervention.check(self, num_heads)
+        if int(self.argument) > num_heads:
+            raise ValueError(
+                f"intervention {self}: the model has no such head; number of heads: {num_heads}"
+            )
+        if num_heads == 1:
+            logger.warning("%s removes the whole context: the model has one head", self)
 
-
-@register_intervention
-@dataclass(kw_only=True, slots=True)
-class DropHead(OnHead):
-    """One head gives nothing to the context (Michel et al. 2019)."""
-
-    name: str = "drop_head"
-
-    def change(self, weights: Tensor, source_mask: Tensor, known: Tensor) -> Tensor:
-        return weights * ~self.is_head(weights)
-
-
-@register_intervention
-@dataclass(kw_only=True, slots=True)
-class OnlyHead(OnHead):
-    """All heads but one give nothing to the context (Michel et al. 2019)."""
-
-    name: str = "only_head"
-
-    def change(self, weights: Tensor, source_mask: Tensor, known: Tensor) -> Tensor:
-        return weights * self.is_head(weights)
+    def change(self, weights: Tensor, source_mask: Tensor, first: Tensor) -> Tensor:
+        heads = torch.arange(1, weights.shape[1] + 1, device=weights.device)
+        return weights * (heads != int(self.argument)).view(-1, 1, 1)
 
 
 class ChangedAttention(Attention):
     """An attention module whose weights an intervention changes, at inference.
 
     The change replaces the function that turns scores into weights, so that it reaches every type;
-    a type with a state reads the changed weights. The weights of the first step and the number of
-    the step join the state.
+    a type with a state reads the changed weights. The weights of the first step join the state.
     """
-
-    given: Tensor | None = None
-    """Weights (T, S) that replace the model's weights in each step; for a batch of one sentence."""
 
     def __init__(self, attention: Attention, intervention: Intervention) -> None:
         torch.nn.Module.__init__(self)
         self.attention, self.intervention = attention, intervention
         self.num_heads, self.context_size = attention.num_heads, attention.context_size
-        if isinstance(intervention, OnHead):
-            if int(intervention.argument) > self.num_heads:
-                raise ValueError(
-                    f"intervention {intervention}: the model has no such head; number of heads: "
-                    f"{self.num_heads}"
-                )
-            if isinstance(intervention, DropHead) and self.num_heads == 1:
-                logger.warning("%s removes the whole context: the model has one head", intervention)
+        intervention.check(self.num_heads)
 
     def prepare(
         self, keys: Tensor, valid: Tensor | None = None, *, values: Tensor | None = None
@@ -297,37 +207,34 @@ class ChangedAttention(Attention):
     def start(self, memory: Memory) -> AttentionState:
         sources, length, _ = memory.keys.shape
         first = memory.values.new_zeros(sources, self.num_heads, length)
-        steps = torch.zeros(sources, dtype=torch.long, device=first.device)
-        return first, steps, *self.attention.start(memory)
+        return first, *self.attention.start(memory)
 
     def step(
         self, query: Tensor, memory: Memory, state: AttentionState
     ) -> tuple[Tensor, Tensor, AttentionState]:
-        first, steps, *own = state
+        first, *own = state
         mask = memory.source_mask[:, None, None]  # (B, 1, 1, S)
         shape = len(mask), len(query) // max(len(mask), 1)  # B, K
-        if self.given is not None:
-            first = self.given.to(first)[steps].unsqueeze(1).expand_as(first)
-        known = first.view(*shape, *first.shape[1:]).transpose(1, 2)  # (B, N, K, S)
+        of_beam = first.view(*shape, *first.shape[1:]).transpose(1, 2)  # (B, N, K, S)
         calls = []
 
         def normalize(scores: Tensor, valid: Tensor) -> Tensor:
             weights: Tensor = self.attention.normalize(scores, valid)
             calls.append(weights)
             heads = weights if weights.dim() == 4 else weights.unsqueeze(1)
-            return self.intervention.change(heads, mask, known.to(weights)).view_as(weights)
+            return self.intervention.change(heads, mask, of_beam.to(weights)).view_as(weights)
 
         # A copy that shares the parameters, since several threads may run this.
         changed = copy.copy(self.attention)
         changed.normalize = normalize
         context, weights, after = changed.step(query, memory, tuple(own))
-        if self.num_heads and not calls:
+        if not calls:
             raise ValueError(
                 f"{type(self.attention).__name__} does not compute its weights by "
                 "`self.normalize`, so no intervention can change them"
             )
         first = torch.where(first.any(-1, keepdim=True), first, weights.to(first))
-        return context, weights, (first, steps + 1, *after)
+        return context, weights, (first, *after)
 
     def forward(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         """Attend with successive queries (B, T, Q), as T calls of `step` do."""
@@ -346,21 +253,20 @@ class Intervened(NamedTuple):
     """The results of a model with other attention weights, and its losses."""
 
     translations: list[Translation]
-    """Translations of the sources by the model's own search; empty if the weights belong to the
-    references."""
+    """Translations of the sources by the model's own search."""
     references: list[Translation]
     """References as known translations, with their log-probabilities and the weights."""
     statistics: Statistics
-    """Statistics of each sentence: `loss`, `perplexity` and, with translations, `bleu`."""
-    bleu: float | None
-    """BLEU of the translations; None without translations."""
-    bleu_lost: float | None
+    """Statistics of each sentence: `bleu`, `loss` and `perplexity`."""
+    bleu: float
+    """BLEU of the translations."""
+    bleu_lost: float
     """BLEU of the unchanged model minus `bleu`."""
     perplexity: float
     """Perplexity of the references."""
     perplexity_factor: float
     """`perplexity` divided by the perplexity of the unchanged model."""
-    changed_words: float | None
+    changed_words: float
     """Share of the words that differ from the translations of the unchanged model."""
 
 
@@ -372,15 +278,11 @@ def intervene(
     translations: Sequence[str],
     references: Sequence[str],
     before: Mapping[str, Array],
-    gold: Sequence[GoldLinks] | None = None,
     rule: ScoringRule,
     device: Device | str = Device.auto,
     precision: Precision | str = Precision.fp32,
 ) -> Intervened:
     """Translate and score with changed attention weights; nothing is trained.
-
-    Weights that belong to the references are used while the references are read, and nothing is
-    translated with them: a search takes steps that no reference has.
 
     Args:
         path: A checkpoint or a run directory.
@@ -389,20 +291,16 @@ def intervene(
         translations: Translations of the unchanged model.
         references: Reference lines.
         before: The statistics of each sentence with the unchanged model.
-        gold: Gold links of the references; None without them.
         rule: How BLEU is computed.
         device: Device to run on.
         precision: Precision that `before` was computed in.
 
     Raises:
-        ValueError: The model has no attention or no such head, the weights that are given do not
-            fit it, or the device has no such precision.
+        ValueError: The model has no attention or no such head, or the device has no such precision.
     """
     [checkpoint] = load_checkpoints([path])
-    model, pairs = checkpoint.build_model(), Pairs(sources, references, gold, checkpoint.tokenizers)
+    model = checkpoint.build_model()
     attention = ChangedAttention(model.attention, intervention)
-    if not attention.num_heads:
-        raise ValueError(f"intervention {intervention}: the model has no attention")
     model.attention = model.decoder.recurrence.attention = attention
     changed = Translator(
         model,
@@ -411,32 +309,23 @@ def intervene(
         decoding=checkpoint.config.decoding,
         tags=required_tags(checkpoint.config.data),
     )
-    found, scored = list[Translation](), list[Translation]()
-    lines, share = list[str](), None
-    if given := intervention.given(pairs):
-        for pair, weights in zip(pairs.encode(), given, strict=True):
-            attention.given = weights
-            scored += changed.score_batch([pair], way_out="choose another device")
-    else:
-        found = changed(sources)
-        scored = list(changed.score(zip(sources, references, strict=True)))
-        lines = [translation.text for translation in found]
-        share = changed_words(translations, lines)
+    found = changed(sources)
+    scored = list(changed.score(zip(sources, references, strict=True)))
+    lines = [translation.text for translation in found]
     read = read_sentences(scored, tokenizers=checkpoint.tokenizers)
     read.translations, read.rule = lines, rule
     statistics = measure(read, ("bleu", "loss", "perplexity"))
     unchanged = total_scores({name: before[name] for name in statistics})
     after = total_scores(statistics)
-    bleu, perplexity = after.get("bleu"), after["perplexity"]
     return Intervened(
         found,
         scored,
         statistics,
-        bleu,
-        None if bleu is None else unchanged["bleu"] - bleu,
-        perplexity,
-        perplexity / unchanged["perplexity"],
-        share,
+        after["bleu"],
+        unchanged["bleu"] - after["bleu"],
+        after["perplexity"],
+        after["perplexity"] / unchanged["perplexity"],
+        changed_words(translations, lines),
     )
 
 

@@ -139,20 +139,16 @@ class Run:
 
         Args:
             intervention: `uniform`, `permuted`, `strongest`, `without_end`, `frozen`,
-                `drop_head:N` and `only_head:N` with heads counted from 1, `gold`, `other:RUN`,
-                or one of your own. With `gold` and `other:RUN`, whose weights belong to the
-                references, nothing is translated.
+                `drop_head:N` with heads counted from 1, or one of your own.
             split: The set; see `pairs`.
 
         Raises:
             FileNotFoundError: The run has no such set.
-            ValueError: The intervention is unknown or does not fit the model, or needs gold links
-                that the set does not have.
+            ValueError: The intervention is unknown or does not fit the model.
         """
         if not isinstance(intervention, Intervention):
             intervention = find_intervention(str(intervention))
         pairs = self.pairs(split)
-        gold = [pair.gold for pair in pairs if pair.gold is not None]
         return intervene(
             self.path,
             intervention,
@@ -160,7 +156,6 @@ class Run:
             translations=[pair.translation for pair in pairs],
             references=[pair.reference for pair in pairs],
             before=self._directory.read_statistics(split),
-            gold=gold or None,
             rule=ScoringRule.of_signature(self.results["valid"]["signature"]),  # type: ignore[index]
             device=self._device,
             precision=str(self.results["precision"]),

@@ -13,8 +13,7 @@ with imports_in_one_line():
     from seq2seq.evaluation.metrics import bins_at
     from seq2seq.files.paths import expand_home, expand_patterns
     from seq2seq.studies.attribution import measure_attributions
-    from seq2seq.studies.interventions import check_others
-    from seq2seq.studies.runs import group_runs, is_run, read_runs
+    from seq2seq.studies.runs import is_run, read_runs
     from seq2seq.studies.study import list_files, write_tables
     from seq2seq.visualization.paper import PaperFormat
 
@@ -32,8 +31,7 @@ class ReportConfig(Config):
     """Directory to write to; None: the directory of the sweep, if there is only one."""
     interventions: list[str]
     """Changes of the attention weights; the test set is translated again with each: uniform,
-    permuted, strongest, without_end, frozen, drop_head:N, only_head:N (heads numbered from 1),
-    gold, other:seed and other:GROUP."""
+    permuted, strongest, without_end, frozen and drop_head:N (heads numbered from 1)."""
     length_bins: list[str]
     """Upper limits of the ranges of source length in words for BLEU, such as [10,20,30,50];
     empty: ranges with about the same number of sentences."""
@@ -70,7 +68,6 @@ def report(config: ReportConfig) -> None:
             raise ValueError(f"{sweeps[0]} is a single run, not a sweep; add output=DIRECTORY")
     output = expand_home(config.output or sweeps[0], key="output")
     runs = read_runs(sweeps)
-    check_others(interventions, group_runs(runs))
     with equal_messages_once():
         if config.attributions:
             measure_attributions(runs)

@@ -3,13 +3,11 @@
 import logging
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from seq2seq.analysis.interventions import Intervention, OnHead, Other, count_changed_words
+from seq2seq.analysis.interventions import DropHead, Intervention, count_changed_words
 from seq2seq.analysis.run import Run
 from seq2seq.config.composition import USER_ERRORS, describe_error
 from seq2seq.evaluation.measures import ratio
@@ -81,9 +79,7 @@ def measure_losses(
 
     Args:
         groups: The groups.
-        interventions: The changes; one that occurs twice is tested once. `other:LABEL` takes the
-            weights of the run with the same number of that group, and `other:seed` of the next run;
-            a group's own label gives no row.
+        interventions: The changes; one that occurs twice is tested once.
         notes: A run that cannot be changed adds a line, and is left out. There is a warning if an
             intervention changes no run at all.
 
@@ -105,8 +101,7 @@ def measure_losses(
             found, failures = [], {}
             for run in runs:
                 try:
-                    chosen = _choose_run(intervention, groups, group, run)
-                    found.append(_intervene(run, chosen))
+                    found.append(_intervene(run, intervention))
                 except USER_ERRORS as error:
                     failures[run.name] = describe_error(error)
             if not found and len(set(failures.values())) == 1:  # all for the same reason
@@ -137,12 +132,9 @@ def measure_losses(
 def _rows(group: Group, intervention: Intervention) -> list[tuple[str, Sequence[StudyRun]]]:
     """Return the label and the runs of each row of an intervention.
 
-    Heads have no order, so each seed has a row of its own. A group's own weights change nothing and
-    have no row.
+    Heads have no order, so each seed has a row of its own.
     """
-    if isinstance(intervention, Other) and intervention.argument == group.label:
-        return []
-    if isinstance(intervention, OnHead) and any(len(run.heads) > 1 for run in group.runs):
+    if isinstance(intervention, DropHead) and any(len(run.heads) > 1 for run in group.runs):
         return [(group.name_of(run), [run]) for run in group.runs]
     return [(group.label, group.runs)]
 
@@ -167,50 +159,18 @@ def share_interval(compared: GroupComparison) -> tuple[float, float]:
     return (1 + math.tanh((middle - half) / 2)) / 2, (1 + math.tanh((middle + half) / 2)) / 2
 
 
-def check_others(interventions: Sequence[Intervention], groups: Sequence[Group]) -> None:
-    """Raise ValueError for `other:NAME` where NAME is neither a group nor a run."""
-    names = ["seed", *(group.label for group in groups)]
-    for each in interventions:
-        name = each.argument if isinstance(each, Other) else "seed"
-        if name not in names and not Path(name).exists():
-            raise ValueError(
-                f"intervention {each}: {name} is neither a group nor a run; name the directory of "
-                f"a run or one of: {', '.join(names)}"
-            )
-
-
-def _choose_run(
-    intervention: Intervention, groups: Sequence[Group], group: Group, run: StudyRun
-) -> Intervention:
-    """Return the intervention for a run, with the path of the other run in place of its label."""
-    if not isinstance(intervention, Other):
-        return intervention
-    index = group.runs.index(run)
-    if intervention.argument != "seed":
-        others = [each.runs for each in groups if each.label == intervention.argument]
-        if not others:
-            return intervention  # a path
-        return replace(intervention, argument=str(others[0][index % len(others[0])].directory.path))
-    if len(group.runs) < 2:
-        raise ValueError(f"intervention {intervention}: {group.label} has a single run")
-    other = group.runs[(index + 1) % len(group.runs)]
-    return replace(intervention, argument=str(other.directory.path))
-
-
 def _intervene(run: StudyRun, intervention: Intervention) -> dict[str, tuple[Array, Array]]:
-    """Return two statistics (S, K) for each known loss of `_LOSSES`, which is the difference of
-    their scores."""
+    """Return two statistics (S, K) for each of the `_LOSSES`, which is the difference of their
+    scores."""
     found = Run(run.directory.path).intervene(intervention)
     before, after = (
         {n: rows[:, 0] for n, rows in each.items()} for each in (run.statistics, found.statistics)
     )
-    known = {"perplexity_factor": (after["loss"], before["loss"])}
-    if found.bleu is None:
-        return known
     lines = [each.text for each in found.translations]
     changed = np.array(list(map(count_changed_words, run.translations, lines)), dtype=np.float64)
-    return known | {
+    return {
         "bleu_lost": (before["bleu"], after["bleu"]),
+        "perplexity_factor": (after["loss"], before["loss"]),
         "changed_words": (changed, np.zeros_like(changed)),
     }
 
@@ -234,9 +194,8 @@ def interventions_section(rows: Sequence[Row]) -> Section:
         "sentences. A model that loses much needs its own weights, but another model might do "
         "without them. Each run is compared with itself, so the intervals "
         "and p-values are about other seeds and other sentences. An intervention that changes "
-        "nothing has no p. The weights of gold and other belong to the references, so nothing is "
-        "translated with them. Heads do not correspond between seeds, so each run has "
-        "a row of its own; drop_head:1 removes the whole context of a model with one head."
+        "nothing has no p. Heads do not correspond between seeds, so each run has a row of its "
+        "own; drop_head:1 removes the whole context of a model with one head."
     )
     stars = [STAR] if any(row.get("p_covers") == SENTENCES_ONLY for row in rows) else []
     caption = "; ".join(["Other attention weights: all figures", *stars])
@@ -251,7 +210,7 @@ def _short_table(rows: Sequence[Row]) -> Table:
     labels = list(dict.fromkeys(str(row["group"]) for row in rows))
     found = {(row["group"], row["intervention"]): row for row in rows}
     return Table(
-        caption="BLEU lost with other weights, or the factor of the perplexity (\xd7)",
+        caption="BLEU lost with other weights",
         columns=[Column("Group", is_numeric=False), *map(Column, names)],
         rows=[
             [Cell(label), *(_short_cell(found.get((label, name), {})) for name in names)]
@@ -261,12 +220,10 @@ def _short_table(rows: Sequence[Row]) -> Table:
 
 
 def _short_cell(row: Row) -> Cell:
-    name = next((each for each in ("bleu_lost", "perplexity_factor") if each in row), None)
-    if name is None:
+    if "bleu_lost" not in row:
         return Cell("-")
-    value, low, high = (float(row[name + end]) for end in ENDINGS[:3])
-    sign = "" if name == "bleu_lost" else "\xd7 "
-    return Cell(f"{sign}{value:.2f} ({low:.2f} to {high:.2f})", value)
+    value, low, high = (float(row["bleu_lost" + end]) for end in ENDINGS[:3])
+    return Cell(f"{value:.2f} ({low:.2f} to {high:.2f})", value)
 
 
 def _cells(row: Row) -> list[Cell]:

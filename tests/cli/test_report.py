@@ -110,15 +110,3 @@ def test_runs_without_a_model_have_no_attributions(run, tmp_path, caplog):
         run(main, f"sweeps={write_study(tmp_path / str(asked))}", f"attributions={asked}".lower())
 
         assert len([text for text in caplog.messages if "no attributions: " in text]) == 4 * asked
-
-
-def test_an_unknown_other_run_is_refused_before_the_runs_translate(refusal, tmp_path):
-    sweep = write_study(tmp_path / "a")
-
-    line = refusal(main, f"sweeps={sweep}", "interventions=other:nowhere")
-
-    assert line == (
-        "intervention other:nowhere: nowhere is neither a group nor a run; name the "
-        "directory of a run or one of: seed, dot, none"
-    )
-    assert not (tmp_path / "a" / "groups.csv").exists()

@@ -198,7 +198,7 @@ def test_ranges_of_length_that_do_not_increase_are_refused_before_the_first_run(
 
 
 def test_the_summary_tells_what_interventions_cost(tmp_path, capsys, caplog):
-    study = StudySummary("none", ["uniform", "other:nonsense"])
+    study = StudySummary("none", ["uniform", "frozen"])
     study.on_multirun_end(sweep_config(write_study(tmp_path)))
 
     assert f"{tmp_path}/interventions.csv\n" in capsys.readouterr().err
