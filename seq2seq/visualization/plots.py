@@ -1,12 +1,10 @@
 """Figures drawn without a display, with labels in any script: attention maps, and bars."""
 
-import contextlib
 import functools
 import logging
 import math
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torch import Tensor
@@ -17,6 +15,8 @@ from seq2seq.evaluation.measures import MEASURES
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+logger = logging.getLogger(__name__)
 
 # Sizes are in inches, unless noted otherwise.
 CELL = 0.24
@@ -191,111 +191,60 @@ def _label_tokens(axes: "Axes", source: list[str], target: list[str]) -> None:
     axes.hlines(rows, -0.5, len(source) - 0.5, colors=GRID, linewidth=0.5)
 
 
-logger = logging.getLogger(__name__)
-
 MISSING = "\u25a1"
 """Replacement for a character that no installed font has."""
 OWN_FONT = "DejaVu Sans"
 """The font that comes with matplotlib."""
-FALLBACK_FONTS = (
-    "Noto Sans CJK JP",
-    "Noto Sans CJK SC",
-    "Noto Sans",
-    "WenQuanYi Micro Hei",
-    "WenQuanYi Zen Hei",
-    "Droid Sans Fallback",
-    "Microsoft YaHei",
-    "Malgun Gothic",
-    "Hiragino Sans",
-    "PingFang SC",
-    "Arial Unicode MS",
-    "Unifont",
+_SCRIPTS = (
+    *("Arabic", "Hebrew", "Devanagari", "Bengali", "Gurmukhi", "Gujarati", "Oriya", "Tamil"),
+    *("Telugu", "Kannada", "Malayalam", "Sinhala", "Thai", "Lao", "Khmer", "Myanmar", "Ethiopic"),
 )
-"""Fonts that are used, if installed, for characters that the fonts before them lack."""
-_NAMED = 8
-"""Maximum number of characters that the warning names."""
-
-_has_warned = False
-"""Whether this process has warned of missing characters."""
+FALLBACK_FONTS = (
+    *("Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans"),
+    *(f"Noto Sans {script}" for script in _SCRIPTS),
+    *("WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "Droid Sans Fallback", "Microsoft YaHei"),
+    *("Malgun Gothic", "Hiragino Sans", "PingFang SC", "Arial Unicode MS", "Unifont"),
+)
+"""Fonts that are used, if installed, for characters that the fonts before them lack. Each takes
+about a millisecond of every figure."""
 
 
 def choose_fonts(labels: Iterable[str]) -> tuple[list[str], dict[int, str]]:
-    """Return the font families that draw the labels, and what `str.translate` is to replace.
+    """Return font families for the labels, and what `str.translate` is to replace.
 
-    The first family is matplotlib's setting `font.family`, which a file `matplotlibrc` can change.
-    Families that have other characters follow. A character that no installed font has, or that
-    cannot be printed, is shown as `MISSING`; the first time that a font lacks, one warning says so.
-    """
-    characters = set("".join(labels))
-    needed = set(filter(str.isprintable, characters))
-    families, missing = _choose(needed)
-    if missing:
-        _add_new_fonts()
-        families, missing = _choose(needed)
-    if missing:
-        _warn(missing)
-    boxes = dict.fromkeys(missing | (characters - needed), MISSING)
-    return families, str.maketrans(boxes)
-
-
-def _choose(needed: set[str]) -> tuple[list[str], set[str]]:
-    """Return the font families that draw the characters, and the characters that no family has.
-
-    For each character, matplotlib tries the families of a text in turn. It would load all families,
-    and warn about a missing character at each drawing, so only the necessary families are chosen.
+    matplotlib draws each character with the first family that has it. The first family is
+    matplotlib's setting `font.family`, which a file `matplotlibrc` can change. A character that no
+    family has, or that cannot be printed, is shown as `MISSING`; the first time that a font lacks,
+    one warning says so.
     """
     import matplotlib  # loaded on first use, as above
-    from matplotlib.font_manager import get_font_names
 
-    others = (name for name in sorted(get_font_names()) if name.startswith("Noto Sans"))
-    families: list[str] = []
-    missing = needed
-    for family in (*matplotlib.rcParams["font.family"], OWN_FONT, *FALLBACK_FONTS, *others):
-        if families and not missing:
-            break
-        found = _characters(family)
-        if found and (not families or missing & found):
-            families.append(family)
-            missing = missing - found
-    return families, missing
+    families, known = _installed(*matplotlib.rcParams["font.family"])
+    characters = set("".join(labels))
+    printable = set(filter(str.isprintable, characters))
+    missing = {each for each in printable if ord(each) not in known}
+    if missing:
+        _warn(f"{matplotlib.get_cachedir()}/fontlist*")
+    return families, str.maketrans(dict.fromkeys(missing | (characters - printable), MISSING))
 
 
-def _warn(missing: set[str]) -> None:
+@functools.cache
+def _installed(*first: str) -> tuple[list[str], frozenset[int]]:
+    """Return families and the installed fonts that complete them, and all of their characters."""
+    from matplotlib.font_manager import FontProperties, findfont, get_font, get_font_names
+
+    names = get_font_names()
+    families = [*first, OWN_FONT, *(each for each in FALLBACK_FONTS if each in names)]
+    paths = [findfont(FontProperties(family=[each])) for each in families]
+    return families, frozenset().union(*(get_font(path).get_charmap() for path in paths))
+
+
+@functools.cache
+def _warn(font_list: str) -> None:
     """Log once in a process that characters cannot be drawn."""
-    global _has_warned
-    if _has_warned:
-        return
-    _has_warned = True
     logger.warning(
-        "no installed font has %s; figures show %s. Install one, for example with apt install "
-        "fonts-noto-core fonts-noto-cjk, or set font.family in the file matplotlibrc",
-        " ".join(f"{each} (U+{ord(each):04X})" for each in sorted(missing)[:_NAMED]),
+        "no font has some characters, so figures show %s; install fonts, for example with apt "
+        "install fonts-noto-core fonts-noto-cjk, and delete matplotlib's list of fonts, %s",
         MISSING,
+        font_list,
     )
-
-
-@functools.cache
-def _characters(family: str) -> frozenset[str]:
-    """Return the characters that the font of a family has; none if it is not installed."""
-    from matplotlib.font_manager import FontProperties, findfont, get_font
-
-    try:
-        path = findfont(FontProperties(family=[family]), fallback_to_default=False)
-    except ValueError:
-        return frozenset()
-    return frozenset(map(chr, get_font(path).get_charmap()))
-
-
-@functools.cache
-def _add_new_fonts() -> None:
-    """Add fonts that were installed after matplotlib made its list.
-
-    matplotlib keeps the list between processes.
-    """
-    from matplotlib import font_manager
-
-    known = {Path(entry.fname) for entry in font_manager.fontManager.ttflist}
-    for path in sorted(set(map(Path, font_manager.findSystemFonts())) - known):
-        with contextlib.suppress(OSError, RuntimeError):  # matplotlib cannot read this font
-            font_manager.fontManager.addfont(path)
-    _characters.cache_clear()
