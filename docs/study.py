@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from seq2seq.analysis.interventions import find_intervention
-from seq2seq.studies.attribution import measure_attributions
+from seq2seq.studies.probes import measure_attributions
 from seq2seq.studies.report import study_page
 from seq2seq.studies.runs import read_runs
 from seq2seq.studies.study import find_differences

@@ -12,7 +12,6 @@ with imports_in_one_line():
     from seq2seq.cli.command_line import run_command
     from seq2seq.evaluation.metrics import bins_at
     from seq2seq.files.paths import expand_home, expand_patterns
-    from seq2seq.studies.attribution import measure_attributions
     from seq2seq.studies.runs import is_run, read_runs
     from seq2seq.studies.study import list_files, write_tables
     from seq2seq.visualization.paper import PaperFormat
@@ -69,14 +68,13 @@ def report(config: ReportConfig) -> None:
     output = expand_home(config.output or sweeps[0], key="output")
     runs = read_runs(sweeps)
     with equal_messages_once():
-        if config.attributions:
-            measure_attributions(runs)
         shown = write_tables(
             runs,
             output,
             baseline=config.baseline,
             interventions=interventions,
             length_bins=config.length_bins,
+            attributions=config.attributions,
             paper=config.format,
         )
     print(shown)

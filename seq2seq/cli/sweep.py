@@ -27,7 +27,6 @@ from seq2seq.files.lock import DirectoryInUseError, DirectoryLock
 from seq2seq.runtime.distributed import process_group
 from seq2seq.runtime.process import Interrupted, equal_messages_once
 from seq2seq.runtime.torchrun import LostProcessError, is_first_process, with_process_name
-from seq2seq.studies.attribution import measure_attributions
 from seq2seq.studies.comparison import compare_with_baseline
 from seq2seq.studies.runs import as_typed, group_runs, has_begun, read_runs
 from seq2seq.studies.study import list_files, write_tables
@@ -142,14 +141,13 @@ class StudySummary(Callback):
             except ValueError as error:  # write the tables despite a bad baseline
                 print(f"warning: {error}; the best group is the baseline", file=sys.stderr)
                 baseline = None
-            if self.attributions:
-                measure_attributions(runs)
             table = write_tables(
                 runs,
                 sweep,
                 baseline=baseline,
                 interventions=list(map(find_intervention, self.interventions)),
                 length_bins=self.length_bins,
+                attributions=self.attributions,
             )
         print(f"\n{table}\n\n{list_files(sweep)}", file=sys.stderr)
         _release_locks()

@@ -13,15 +13,9 @@ import numpy as np
 from seq2seq.checks import counted
 from seq2seq.evaluation.metrics import Array
 from seq2seq.evaluation.significance import LEVEL, holm
-from seq2seq.studies.comparison import BaselineComparison
+from seq2seq.studies.comparison import Agreement, BaselineComparison
 from seq2seq.studies.runs import Group, StudyRun
 
-LINKS = ("link_aer_within", "link_aer_between")
-AGREEMENT = (
-    *("agreement_within", "agreement_between", "agreement_p", "agreement_seeds_needed"),
-    *LINKS,
-)
-"""Columns of groups.csv about agreement."""
 Divergences = dict[frozenset[StudyRun], float]
 """Divergence of the attention of two runs, by pair of runs."""
 _MOST_DIVISIONS = 200_000
@@ -113,54 +107,56 @@ def compare_attention(found: Divergences, group: Group, baseline: Group) -> floa
     n, m = len(group.runs), len(baseline.runs)
     if min(n, m) < 2 or any(frozenset(pair) not in found for pair in combinations(runs, 2)):
         return None
+    from scipy.stats import permutation_test  # takes a second
+
     distances = np.array([[found.get(frozenset((a, b)), 0.0) for a in runs] for b in runs])
-    if math.comb(n + m, n) <= _MOST_DIVISIONS:
-        divisions = np.array(list(combinations(range(n + m), n)))  # the real one first
-    else:
-        order = np.tile(np.arange(n + m), (_MOST_DIVISIONS, 1))
-        order[1:] = np.random.default_rng(0).permuted(order[1:], axis=1)
-        divisions = order[:, :n]
-    inside = np.zeros((len(divisions), n + m))
-    np.put_along_axis(inside, divisions, 1.0, axis=1)
-    outside = 1 - inside
 
-    def total(one: Array, other: Array) -> Array:
-        sums: Array = (one @ distances * other).sum(axis=1)
-        return sums
+    def effect(one: Array, other: Array, axis: int) -> Array:
+        def mean(rows: Array, columns: Array, num_pairs: int) -> Array:
+            pairs = distances[rows[..., None], columns[..., None, :]]
+            return np.asarray(pairs.sum(axis=(-2, -1)) / num_pairs)
 
-    within = total(inside, inside) / (n * (n - 1)) + total(outside, outside) / (m * (m - 1))
-    effects = total(inside, outside) / (n * m) - within / 2
-    return float((effects >= effects[0] - 1e-12).mean())
+        within = mean(one, one, n * (n - 1)) + mean(other, other, m * (m - 1))
+        # A division and its mirror image must not differ by rounding.
+        return np.asarray((mean(one, other, n * m) - within / 2).round(12))
+
+    sides = np.arange(n), np.arange(n, n + m)
+    options = {"n_resamples": _MOST_DIVISIONS, "batch": 10_000, "random_state": 0}
+    test = permutation_test(sides, effect, alternative="greater", vectorized=True, **options)
+    return float(test.pvalue)
 
 
 def add_agreement(
     comparisons: Sequence[BaselineComparison], agreement: Divergences, notes: list[str]
 ) -> None:
-    """Add the `AGREEMENT` of each group and its baseline to its columns.
+    """Add the `Agreement` of each group and its baseline.
 
     A p-value that cannot be significant, given the numbers of runs and comparisons, is left out.
     """
-    tested: list[tuple[dict[str, float], float, float]] = []
     errors = link_errors(agreement)
+    tested: list[tuple[BaselineComparison, Group, float]] = []
     for each in comparisons:
-        group, baseline = each.group, each.baseline
-        if baseline is None or (p_value := compare_attention(agreement, group, baseline)) is None:
-            continue
-        for names, found in ((AGREEMENT, agreement), (LINKS, errors)):
-            for name, other in zip(names, (group, baseline), strict=False):
-                if (mean := mean_divergence(found, group, other)) is not None:
-                    each.columns[name] = mean
-        least = least_p_value(len(group.runs), len(baseline.runs))
-        tested.append((each.columns, p_value, least))
-    able = [(columns, p_value) for columns, p_value, least in tested if len(tested) * least < LEVEL]
-    for (columns, _), p_value in zip(able, holm([p_value for _, p_value in able]), strict=True):
-        columns["agreement_p"] = p_value
-    if unable := [columns for columns, _, least in tested if len(tested) * least >= LEVEL]:
-        number = seeds_needed(len(tested))
-        for columns in unable:
-            columns["agreement_seeds_needed"] = number
+        if (baseline := each.baseline) is not None:
+            p_value = compare_attention(agreement, each.group, baseline)
+            tested += [(each, baseline, p_value)] if p_value is not None else []
+    if not tested:
+        return
+    number = seeds_needed(len(tested))
+    least = [least_p_value(len(each.group.runs), len(other.runs)) for each, other, _ in tested]
+    is_able = [len(tested) * p_value < LEVEL for p_value in least]
+    corrected = iter(holm([p for (_, _, p), able in zip(tested, is_able, strict=True) if able]))
+    for (each, baseline, _), able in zip(tested, is_able, strict=True):
+        within, between, *of_links = (
+            mean_divergence(found, each.group, other)
+            for found in (agreement, errors)
+            for other in (each.group, baseline)
+        )
+        assert within is not None and between is not None  # else nothing was tested
+        p_value, needed = (next(corrected), None) if able else (None, number)
+        each.attention = Agreement(within, between, p_value, needed, *of_links)
+    if num_unable := is_able.count(False):
         notes.append(
-            f"Whether attention differs from that of the baseline is not tested in {len(unable)} "
+            f"Whether attention differs from that of the baseline is not tested in {num_unable} "
             f"of {len(tested)} groups: for {counted(len(tested), 'comparison')}, p can be below "
             f"{LEVEL} with {number} or more seeds of each group."
         )

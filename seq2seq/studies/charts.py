@@ -6,6 +6,7 @@ A function adds to `notes` what its section leaves out.
 import itertools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
@@ -14,24 +15,24 @@ import numpy as np
 
 from seq2seq.checks import counted
 from seq2seq.config.composition import USER_ERRORS, describe_error
-from seq2seq.evaluation import measures
-from seq2seq.evaluation.metrics import (
-    bins_at,
-    corpus_bleu,
-    equal_bins,
-    text_lengths,
-)
+from seq2seq.evaluation.measures import MEASURES
+from seq2seq.evaluation.metrics import bins_at, corpus_bleu, equal_bins, text_lengths
 from seq2seq.evaluation.significance import compare_groups
 from seq2seq.studies.agreement import Divergences, link_errors, mean_divergence
-from seq2seq.studies.comparison import groups_with_first_test_set
-from seq2seq.studies.measures import have_same_tokens
-from seq2seq.studies.runs import MEASURES, Group, Spread, StudyRun
-from seq2seq.studies.tables import MOMENTS, column, known_measures, moment, number_cell, spread
-from seq2seq.training.monitoring.tensorboard import (
-    MINUTES,
-    TARGET_TOKENS,
-    TRAIN_LOSS,
+from seq2seq.studies.comparison import (
+    GROUP,
+    MOMENTS,
+    column,
+    groups_with_first_test_set,
+    have_same_tokens,
+    known_measures,
+    measure_columns,
+    moment,
+    number_cell,
+    text_column,
 )
+from seq2seq.studies.runs import RUN_MEASURES, Group, Spread, StudyRun
+from seq2seq.training.monitoring.tensorboard import MINUTES, TARGET_TOKENS, TRAIN_LOSS
 from seq2seq.visualization.figures import Chart, Series, draw_chart
 from seq2seq.visualization.page import Cell, Column, Section, Table
 
@@ -39,12 +40,12 @@ _TITLES = {
     TRAIN_LOSS: ("Training loss", "nats per token"),
     **{
         f"valid/{name}": (f"{each.title}, validation", each.title)
-        for name, each in measures.MEASURES.items()
+        for name, each in MEASURES.items()
     },
 }
 _PER_TOKEN = {
     TRAIN_LOSS,
-    *(f"valid/{name}" for name, each in measures.MEASURES.items() if each.is_per_token),
+    *(f"valid/{name}" for name, each in MEASURES.items() if each.is_per_token),
 }
 """Tags of the curves whose values depend on how a tokenizer splits text."""
 _OTHER_TOKENS = (
@@ -56,7 +57,7 @@ _MAX_POINTS = 400
 """Maximum number of points of a line, which bounds the size of the page."""
 Curves = Mapping[str, Mapping[int, float]]
 """Value of each curve at each update, by the tag of the curve."""
-_OF_ATTENTION = [name for name, each in measures.MEASURES.items() if each.has_heads]
+_OF_ATTENTION = [name for name, each in MEASURES.items() if each.has_heads]
 _NUM_LENGTHS = 5
 
 
@@ -177,43 +178,38 @@ def learning_section(groups: Sequence[Group]) -> Section:
         "the test set, and validation BLEU at the best checkpoint."
     )
     beside = known_measures(groups, ("aer", "valid_bleu"))
-    table = Table(
-        caption="Updates: from the earliest to the latest run, and scores at the end",
-        columns=[Column("Group", is_numeric=False), *map(column, [*names, *beside])],
-        rows=[
-            [Cell(group.label), *(moment(group, name) for name in names)]
-            + [spread(group, name) for name in beside]
-            for group in groups
-        ],
+    table = Table.of(
+        "Updates: from the earliest to the latest run, and scores at the end",
+        groups,
+        GROUP,
+        (list(map(column, names)), lambda group: [moment(group, name) for name in names]),
+        measure_columns(beside),
     )
     return Section(title=title, paragraphs=[text], tables=[table])
 
 
-def attention_section(groups: Sequence[Group], agreement: Divergences | None = None) -> Section:
+def attention_section(groups: Sequence[Group], agreement: Divergences) -> Section:
     """Return the tables and charts of attention on the test set; empty without attention.
 
     Args:
         groups: The groups.
-        agreement: How much the attention of every two runs differs; None if it is not known.
+        agreement: How much the attention of every two runs differs, as far as it is known.
     """
     known = known_measures(groups, _OF_ATTENTION)
     if not known:
         return Section(title="Attention")
-    names = [*known, "bleu"]
-    columns = [Column("Group", is_numeric=False), *map(column, names)]
-    rows = [[Cell(group.label), *(spread(group, name) for name in names)] for group in groups]
     caption = "Attention of each group: all heads, mean \xb1 standard deviation over the runs"
-    of_groups = Table(caption=caption, columns=columns, rows=rows)
-    texts = [Column("Group", is_numeric=False), Column("Run", is_numeric=False)]
-    of_heads = Table(
-        caption="Attention of each head",
-        columns=[*texts, Column("Head"), *map(column, _OF_ATTENTION)],
-        rows=[
-            [Cell(group.label), Cell(run.name), Cell(str(number), number)]
-            + [number_cell(head.get(name), ".3f") for name in _OF_ATTENTION]
-            for group in groups
-            for run, number, head in _heads(group)
-        ],
+    of_groups = Table.of(caption, groups, GROUP, measure_columns([*known, "bleu"]))
+    of_heads = Table.of(
+        "Attention of each head",
+        [head for group in groups for head in _heads(group)],
+        text_column("Group", attrgetter("group.label")),
+        text_column("Run", attrgetter("run.name")),
+        ([Column("Head")], lambda head: [Cell(str(head.number), head.number)]),
+        (
+            list(map(column, _OF_ATTENTION)),
+            lambda head: [number_cell(head.measures.get(name), ".3f") for name in _OF_ATTENTION],
+        ),
         is_folded=True,
     )
     text = (
@@ -223,81 +219,77 @@ def attention_section(groups: Sequence[Group], agreement: Divergences | None = N
         "most attended words are from them, by the mean of the heads; 0 is perfect. Heads have no "
         "order over seeds."
     )
+    compared = [group for group in groups if agreement and any(run.maps for run in group.runs)]
+    bits = "Jensen-Shannon divergence of the attention of two runs: bits from 0 (equal)"
+    links = "AER of a run's links against another run's: from 0 (equal)"
+    tables = [
+        of_groups,
+        _agreement_table(bits, compared, agreement),
+        _agreement_table(links, compared, link_errors(agreement)),
+        of_heads,
+    ]
     return Section(
         title="Attention",
         paragraphs=[text],
         charts=_attention_charts(groups),
-        tables=[
-            table
-            for table in (of_groups, *_agreement_tables(groups, agreement or {}), of_heads)
-            if table.rows
-        ],
+        tables=[table for table in tables if table.rows],
     )
 
 
-def _agreement_tables(groups: Sequence[Group], agreement: Divergences) -> Iterator[Table]:
-    """Yield the mean divergence and AER between the runs of every two groups."""
-    known = [group for group in groups if agreement and any(run.maps for run in group.runs)]
-    columns = [Column("Group", is_numeric=False), *(Column(group.label) for group in known)]
-    for caption, found in (
-        ("Jensen-Shannon divergence of the attention of two runs: bits from 0 (equal)", agreement),
-        ("AER of a run's links against another run's: from 0 (equal)", link_errors(agreement)),
-    ):
-        rows = [
-            [Cell(group.label)]
-            + [number_cell(mean_divergence(found, group, other), ".3f") for other in known]
-            for group in known
-        ]
-        caption = f"{caption} to 1; a group with itself: between its seeds"
-        yield Table(caption=caption, columns=columns, rows=rows)
+def _agreement_table(caption: str, groups: Sequence[Group], found: Divergences) -> Table:
+    """Return the mean divergence between the runs of every two groups."""
+
+    def cells(group: Group) -> list[Cell]:
+        return [number_cell(mean_divergence(found, group, other), ".3f") for other in groups]
+
+    columns = [Column(group.label) for group in groups]
+    caption = f"{caption} to 1; a group with itself: between its seeds"
+    return Table.of(caption, groups, GROUP, (columns, cells))
 
 
 def _attention_charts(groups: Sequence[Group]) -> list[Chart]:
     """Return a chart with a point for each run, and one with a point for each head."""
-    of_heads = [list(_heads(group)) for group in groups]
-    has_aer = any("aer" in head for heads in of_heads for _, _, head in heads)
-    vertical = "aer" if has_aer else "sharpness"
-    label = MEASURES[vertical].title
-    run_points = [
-        [
-            (run.measures.get("aer"), run.measures.get("bleu"), group.name_of(run))
-            for run in group.runs
-        ]
+    runs = [[(run.measures, group.name_of(run)) for run in group.runs] for group in groups]
+    heads = [
+        [(head.measures, f"{head.run.name}, head {head.number}") for head in _heads(group)]
         for group in groups
     ]
-    head_points = [
-        [(head["entropy"], head.get(vertical), f"{run.name}, head {n}") for run, n, head in heads]
-        for heads in of_heads
-    ]
-    title = f"Entropy and {label}: a point for each head of each run"
+    has_aer = any("aer" in measures for of_group in heads for measures, _ in of_group)
+    charts = []
+    for what, points, x, y in (
+        ("run", runs, "aer", "bleu"),
+        ("head of each run", heads, "entropy", "aer" if has_aer else "sharpness"),
+    ):
+        x_label, y_label = RUN_MEASURES[x].title, RUN_MEASURES[y].title
+        series = []
+        for index, of_group in enumerate(points):
+            if known := [(each[x], each[y], hint) for each, hint in of_group if {x, y} <= {*each}]:
+                xs, ys, hints = zip(*known, strict=True)
+                label = groups[index].label
+                series.append(Series(index, label, x={x_label: xs}, y=ys, hints=hints))
+        if series:
+            title = f"{x_label} and {y_label}: a point for each {what}"
+            charts.append(draw_chart(title, y_label, "points", series))
+    return charts
+
+
+class _Head(NamedTuple):
+    """A head of a run."""
+
+    group: Group
+    run: StudyRun
+    number: int
+    """Number of the head, from 1."""
+    measures: dict[str, float]
+
+
+def _heads(group: Group) -> list[_Head]:
+    """Return each head of each run."""
     return [
-        *_points_chart("AER beside BLEU: a point for each run", "AER", "BLEU", groups, run_points),
-        *_points_chart(title, "Entropy (nats)", label, groups, head_points),
+        _Head(group, run, number, found)
+        for run in group.runs
+        for number, found in enumerate(run.heads, start=1)
     ]
-
-
-def _points_chart(
-    title: str,
-    x_label: str,
-    y_label: str,
-    groups: Sequence[Group],
-    points: Sequence[Sequence[tuple[float | None, float | None, str]]],
-) -> list[Chart]:
-    """Draw the points of each group. A point is x, y and a hint; it needs both x and y."""
-    series = []
-    for index, (group, of_group) in enumerate(zip(groups, points, strict=True)):
-        known = [(x, y, hint) for x, y, hint in of_group if x is not None and y is not None]
-        if known:
-            xs, ys, hints = zip(*known, strict=True)
-            series.append(Series(index, group.label, x={x_label: xs}, y=ys, hints=hints))
-    return [draw_chart(title, y_label, "points", series)] if series else []
-
-
-def _heads(group: Group) -> Iterator[tuple[StudyRun, int, dict[str, float]]]:
-    """Yield each head of each run, with its number from 1."""
-    for run in group.runs:
-        for number, head in enumerate(run.heads, start=1):
-            yield run, number, head
 
 
 def bleu_by_length(
@@ -350,28 +342,28 @@ def length_section(groups: Sequence[Group], scores: Sequence[LengthScore]) -> Se
     if not scores:
         return Section(title=title)
     counts = {each.source_length: counted(each.sentences, "sentence") for each in scores}
-    columns = [Column("Group", is_numeric=False)]
-    columns += [Column(f"{label} ({count})") for label, count in counts.items()]
-    rows, series = [], []
+    axis = {f"Source {scores[0].unit}": list(counts)}
+    of_groups: dict[str, list[LengthScore]] = {}
+    for each in scores:
+        of_groups.setdefault(each.group, []).append(each)
+    series = []
     for index, group in enumerate(groups):
-        if not (found := [each for each in scores if each.group == group.label]):
-            continue
-        deviations = [each.bleu_deviation for each in found if each.bleu_deviation is not None]
-        axis = {f"Source {found[0].unit}": list(counts)}
-        bleu = [each.bleu for each in found]
-        series.append(Series(index, group.label, x=axis, y=bleu, deviations=deviations))
-        rows.append(
-            [Cell(group.label)]
-            + [
-                Cell(f"{each.bleu:.2f} ({each.bleu_low:.2f} to {each.bleu_high:.2f})", each.bleu)
-                for each in found
-            ]
-        )
+        if found := of_groups.get(group.label):
+            bleu = [each.bleu for each in found]
+            deviations = [each.bleu_deviation for each in found if each.bleu_deviation is not None]
+            series.append(Series(index, group.label, x=axis, y=bleu, deviations=deviations))
+
+    def cells(label: str) -> Iterator[Cell]:
+        for each in of_groups[label]:
+            interval = f"({each.bleu_low:.2f} to {each.bleu_high:.2f})"
+            yield Cell(f"{each.bleu:.2f} {interval}", each.bleu)
+
+    columns = [Column(f"{label} ({count})") for label, count in counts.items()]
     text = (
         "BLEU of the test sentences in ranges of their source length. Bars are standard deviations "
         "over the runs. The table has 95% intervals over seeds and sentences; the interval of a "
         "single run covers these sentences only."
     )
-    table = Table(caption=title, columns=columns, rows=rows, is_folded=True)
+    table = Table.of(title, of_groups, text_column("Group", str), (columns, cells), is_folded=True)
     charts = [draw_chart(title, "BLEU", "bins", series)]
     return Section(title=title, paragraphs=[text], charts=charts, tables=[table])

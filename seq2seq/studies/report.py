@@ -1,16 +1,14 @@
 """The report of a study: results in words and tables, charts, translations, and what is missing."""
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from seq2seq.checks import counted
-from seq2seq.config.composition import RETIRED_KEYS, USER_ERRORS, describe_error
-from seq2seq.config.serialization import load_saved_config
-from seq2seq.evaluation.metrics import text_lengths
-from seq2seq.inference.translator import Translator
+from seq2seq.config.composition import RETIRED_KEYS
+from seq2seq.evaluation.measures import MEASURES
+from seq2seq.evaluation.significance import LEVEL, p_text
 from seq2seq.studies.agreement import Divergences
-from seq2seq.studies.answers import answers_section
-from seq2seq.studies.attribution import attribution_section
 from seq2seq.studies.charts import (
     LengthScore,
     attention_section,
@@ -18,31 +16,26 @@ from seq2seq.studies.charts import (
     learning_section,
     length_section,
 )
-from seq2seq.studies.comparison import BaselineComparison, groups_with_first_test_set
-from seq2seq.studies.interventions import Row, interventions_section
-from seq2seq.studies.measures import sentence_numbers
-from seq2seq.studies.runs import MEASURES, Group, StudyRun, describe_repeated_seeds
-from seq2seq.studies.tables import ON_PAGE, column, group_table, number_cell, spread
-from seq2seq.visualization.page import (
-    Cell,
-    Column,
-    Section,
-    ShownSentence,
-    ShownTranslation,
-    StudyPage,
-    Table,
-    shown_attention,
+from seq2seq.studies.comparison import (
+    DIFFERENCE,
+    GROUP,
+    ON_PAGE,
+    BaselineComparison,
+    Difference,
+    column,
+    group_table,
+    moment,
+    number_cell,
+    spread,
+    text_column,
 )
+from seq2seq.studies.probes import Intervened, attribution_section, interventions_section
+from seq2seq.studies.runs import RUN_MEASURES, Group, StudyRun
+from seq2seq.studies.sentences import shown_sentences
+from seq2seq.visualization.page import Cell, Column, Section, StudyPage, Table
 
 _LOCAL = ("data.cache_dir",)
 """Keys that describe the machine, not the study."""
-NUM_SENTENCES = 12
-"""Number of sentences chosen by length; sentences with the highest values of other numbers are
-added."""
-NUM_EXTREME = 4
-_MAX_WEIGHTS = 1_500_000
-"""Maximum number of weights on the page, which bounds its size; each weight takes two to four
-bytes."""
 
 
 class Study(NamedTuple):
@@ -53,7 +46,7 @@ class Study(NamedTuple):
     """Comparison of each group with the baseline."""
     agreement: Divergences
     """Divergence of the attention of each pair of runs."""
-    losses: Sequence[Row]
+    losses: Sequence[Intervened]
     """The losses of each group under each intervention."""
     notes: Sequence[str]
     """Notes that say what is left out."""
@@ -123,6 +116,92 @@ def results_section(study: Study) -> Section:
     return Section(title="Results", paragraphs=texts, tables=tables)
 
 
+def answers_section(
+    comparisons: Sequence[BaselineComparison], losses: Sequence[Intervened]
+) -> Section:
+    """Return what is known of each group, beside its baseline; empty without a comparison.
+
+    Args:
+        comparisons: The groups, with the differences in measures and in attention.
+        losses: The losses of each group under each intervention.
+    """
+    if all(each.result is None for each in comparisons):
+        return Section(title="Answers")
+    uniform = {row.label: row.losses for row in losses if row.intervention == "uniform"}
+
+    columns = [
+        Column("Different BLEU?", hint="test BLEU minus the BLEU of the baseline"),
+        Column("Different attention?", hint="divergence from the baseline, in bits per token"),
+        Column("Do its weights matter?", hint="BLEU lost with uniform weights"),
+        Column("Aligned at update", hint="first update with a lower AER than the diagonal"),
+        Column("Valid for", is_numeric=False, hint="what the answers can be generalized to"),
+    ]
+
+    def answers(compared: BaselineComparison) -> list[Cell]:
+        lost = uniform.get(compared.label, {}).get("bleu_lost")
+        known = compared.result or lost
+        return [
+            _bleu(compared),
+            _attention(compared),
+            _matters(lost),
+            moment(compared.group, "aligned_at"),
+            Cell("-" if known is None else known.covers),
+        ]
+
+    text = (
+        f"Yes means that p is below {LEVEL} after Holm's correction. Not shown means that p is "
+        "higher, which does not prove that there is no difference. Intervals are at the corrected "
+        "level. The attention of a group is different if it diverges from the attention of the "
+        "baseline more than the attention of two seeds diverges; this test covers seeds only."
+    )
+    table = Table.of("Each group beside its baseline", comparisons, GROUP, (columns, answers))
+    details = [
+        (each.label, MEASURES[name], found)
+        for each in comparisons
+        for name, found in each.measures.items()
+    ]
+    every = Table.of(
+        "Differences from the baseline: every measure",
+        details,
+        text_column("Group", itemgetter(0)),
+        text_column("Measure", lambda detail: detail[1].title),
+        (DIFFERENCE, lambda detail: detail[2].cells(f"+{detail[1].form}")),
+        is_folded=True,
+    )
+    return Section(
+        title="Answers", paragraphs=[text], tables=[table, every] if details else [table]
+    )
+
+
+def _answer(p_value: float) -> str:
+    return "yes" if p_value < LEVEL else "not shown"
+
+
+def _bleu(compared: BaselineComparison) -> Cell:
+    if compared.result is None:
+        return Cell("-" if compared.reason else "baseline")
+    return Difference.of(compared.result).cell("+.2f", _answer(compared.result.p_corrected))
+
+
+def _attention(compared: BaselineComparison) -> Cell:
+    """Return the divergence from the baseline beside the divergence of the group's seeds."""
+    found = compared.attention
+    if found is None:
+        return Cell("-")
+    answer = f"needs {found.agreement_seeds_needed} seeds"
+    if found.agreement_p is not None:
+        answer = f"{_answer(found.agreement_p)} (p {p_text(found.agreement_p)})"
+    between, within = found.agreement_between, found.agreement_within
+    return Cell(f"{answer}: {between:.3f}, own seeds {within:.3f}", between)
+
+
+def _matters(lost: Difference | None) -> Cell:
+    if lost is None:
+        return Cell("-")
+    answer = "nothing changes" if lost.p_value is None else _answer(lost.p_value)
+    return lost.cell(".2f", answer)
+
+
 def _undertrained(groups: Sequence[Group]) -> Iterator[str]:
     """Say which runs were best at their last validation."""
     labels = [
@@ -138,16 +217,20 @@ def _undertrained(groups: Sequence[Group]) -> Iterator[str]:
 
 
 def _run_table(runs: Sequence[StudyRun]) -> Table:
-    measures = [name for name in MEASURES if any(name in run.measures for run in runs)]
-    columns = [Column("Run", is_numeric=False)]
-    columns += [Column(key, is_numeric=False) for key in runs[0].swept]
-    columns += map(column, measures)
-    rows = [
-        [*map(Cell, (run.name, *run.swept.values()))]
-        + [number_cell(run.measures.get(name), MEASURES[name].form) for name in measures]
-        for run in runs
-    ]
-    return Table(caption=f"All runs ({len(runs)})", columns=columns, rows=rows, is_folded=True)
+    names = [name for name in RUN_MEASURES if any(name in run.measures for run in runs)]
+    keys = [Column(key, is_numeric=False) for key in runs[0].swept]
+
+    def measures(run: StudyRun) -> list[Cell]:
+        return [number_cell(run.measures.get(name), RUN_MEASURES[name].form) for name in names]
+
+    return Table.of(
+        f"All runs ({len(runs)})",
+        runs,
+        text_column("Run", attrgetter("name")),
+        (keys, lambda run: list(map(Cell, run.swept.values()))),
+        (list(map(column, names)), measures),
+        is_folded=True,
+    )
 
 
 def settings_table(runs: Sequence[StudyRun]) -> list[Table]:
@@ -170,10 +253,8 @@ def settings_table(runs: Sequence[StudyRun]) -> list[Table]:
     for name, found in (("signature of BLEU", signatures), ("device", _devices(finished))):
         if len(found) == 1:
             [shared[name]] = found
-    columns = [Column("Key", is_numeric=False), Column("Value", is_numeric=False)]
-    rows = [[Cell(key), Cell(value)] for key, value in shared.items()]
-    caption = "Settings that all runs share"
-    return [Table(caption=caption, columns=columns, rows=rows, is_folded=True)]
+    columns = text_column("Key", itemgetter(0)), text_column("Value", itemgetter(1))
+    return [Table.of("Settings that all runs share", shared.items(), *columns, is_folded=True)]
 
 
 def _devices(runs: Sequence[StudyRun]) -> list[str]:
@@ -194,7 +275,12 @@ def _missing(study: Study) -> Iterator[str]:
         if absent:
             name = "seed" if len(absent) == 1 else "seeds"
             yield f"{group.label} has no results with {name} {', '.join(absent)}."
-    yield from describe_repeated_seeds(groups)
+    for group in groups:
+        if len({run.seed for run in group.runs}) < len(group.runs):
+            yield (
+                f"{group.label} has several runs with one seed; they count as different seeds, so "
+                "its deviations, intervals and p-values may be too small."
+            )
     if (number := len({group.runs[0].test_set for group in groups} - {None})) > 1:
         yield (
             f"The runs have {number} different test sets, and scores on different test sets cannot "
@@ -218,81 +304,3 @@ def _missing(study: Study) -> Iterator[str]:
             f"The runs were trained on different devices, so their times cannot be compared: "
             f"{'; '.join(found)}."
         )
-
-
-def shown_sentences(groups: Sequence[Group], notes: list[str]) -> list[ShownSentence]:
-    """Translate some test sentences with the best run of each group; `notes` gets what is left out.
-
-    All groups with the test set of the first group translate.
-    """
-    members = groups_with_first_test_set(groups)
-    try:
-        [first] = [groups[i].runs[0] for i in members[:1]]
-        sources, references = first.directory.read_texts("test", ("src", "ref"))
-    except (ValueError, OSError):
-        notes.append("No sentences are shown, because no run has kept its test.src.")
-        return []
-    best = [groups[i].best for i in members]
-    translated = [run.translations for run in best]
-    numbers = sentence_numbers(references, translated, [run.statistics for run in best])
-    chosen = choose_sentences(sources, NUM_SENTENCES)
-    for values in numbers.values():
-        highest = sorted(range(len(sources)), key=lambda i: (-values[i], i))
-        chosen += [i for i in highest[:NUM_EXTREME] if sources[i].strip()]
-    lengths, unit = text_lengths(sources)
-    chosen = sorted(dict.fromkeys(chosen), key=lambda i: (lengths[i], i))
-    found = {}
-    for index in members:
-        run = groups[index].best
-        try:
-            translator = Translator.load(run.directory.path, device="cpu")
-            decoding = load_saved_config(run.directory.config).decoding
-            found[index] = translator([sources[i] for i in chosen], decoding, split="never")
-        except USER_ERRORS as error:
-            notes.append(f"{run.name} translates no sentences here: {describe_error(error)}.")
-    sentences: list[ShownSentence] = []
-    left = _MAX_WEIGHTS
-    for position, line in enumerate(chosen if found else []):
-        of_groups = [(index, each[position]) for index, each in found.items()]
-        left -= sum(each.best.attention_weights.numel() for _, each in of_groups)
-        if left < 0:
-            notes.append(
-                f"Sentences that are not shown, because their attention would make the page too "
-                f"large: {len(chosen) - position} of {len(chosen)}."
-            )
-            break
-        shown: list[ShownTranslation] = [
-            {
-                "group": index,
-                "text": each.best.text,
-                "attention": shown_attention(
-                    each.source_tokens, each.best.tokens, each.best.attention_weights
-                ),
-            }
-            for index, each in of_groups
-        ]
-        of_line = {f"Source {unit}": float(lengths[line])}
-        of_line |= {name: round(values[line], 3) for name, values in numbers.items()}
-        sentences.append(
-            {
-                "source": sources[line],
-                "reference": references[line],
-                "translations": shown,
-                "numbers": of_line,
-            }
-        )
-    return sentences
-
-
-def choose_sentences(sources: Sequence[str], number: int) -> list[int]:
-    """Choose sentences of all lengths, from the shortest to the longest.
-
-    Example:
-        >>> choose_sentences(["a b c", "a", "", "a b", "a b c d"], 2)
-        [3, 4]
-    """
-    lengths, _ = text_lengths(sources)
-    known = [i for i, length in enumerate(lengths) if length]
-    ordered = sorted(known, key=lambda i: (lengths[i], i))
-    number = min(number, len(ordered))
-    return [ordered[(2 * k + 1) * len(ordered) // (2 * number)] for k in range(number)]

@@ -18,8 +18,7 @@ from seq2seq.checks import Mark, field_types
 from seq2seq.config.composition import RETIRED_KEYS
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import flatten, read_yaml
-from seq2seq.evaluation.measures import MEASURES as OF_SENTENCES
-from seq2seq.evaluation.measures import Statistics, head_scores
+from seq2seq.evaluation.measures import MEASURES, Statistics, head_scores
 from seq2seq.evaluation.metrics import Array
 from seq2seq.training.run_directory import RunDirectory
 
@@ -30,7 +29,7 @@ _NOT_STUDIED = {
 """Keys that say where and how a run is started; they do not describe the run."""
 
 
-class Measure(NamedTuple):
+class RunMeasure(NamedTuple):
     """A number of a finished run."""
 
     title: str
@@ -42,35 +41,35 @@ class Measure(NamedTuple):
     """Meaning of the number."""
 
 
-MEASURES = {
-    "valid_bleu": Measure(
+RUN_MEASURES = {
+    "valid_bleu": RunMeasure(
         "Validation BLEU", ".2f", "valid.bleu", "of the best checkpoint on the validation set"
     ),
     **{
-        name: Measure(
+        name: RunMeasure(
             each.title,
             each.form,
             f"test.{name}",
             f"{each.__doc__}; {each.better} is better" if each.better else f"{each.__doc__}",
         )
-        for name, each in OF_SENTENCES.items()
+        for name, each in MEASURES.items()
     },
-    "aer_of_diagonal": Measure(
+    "aer_of_diagonal": RunMeasure(
         "AER of diagonal", ".3f", "test.aer_of_diagonal", "of links between words in their order"
     ),
-    "parameters": Measure("Parameters", ".0f", "parameters"),
-    "minutes": Measure("Minutes", ".1f", "seconds", "training and validation"),
-    "tokens_per_second": Measure(
+    "parameters": RunMeasure("Parameters", ".0f", "parameters"),
+    "minutes": RunMeasure("Minutes", ".1f", "seconds", "training and validation"),
+    "tokens_per_second": RunMeasure(
         "Tokens/s", ".0f", "target_tokens_per_second", "target tokens per second in training"
     ),
-    "best_update": Measure("Best update", ".0f", "best_update"),
-    "aligned_at": Measure(
+    "best_update": RunMeasure("Best update", ".0f", "best_update"),
+    "aligned_at": RunMeasure(
         "Aligned at update",
         ".0f",
         "",
         "first validation with a lower AER than the diagonal; 0: before the first validation",
     ),
-    "half_bleu_at": Measure(
+    "half_bleu_at": RunMeasure(
         "Half BLEU at update",
         ".0f",
         "",
@@ -99,7 +98,7 @@ class StudyRun:
     swept: dict[str, str] = field(default_factory=dict)
     """Value of each key that differs between the runs of the study."""
     measures: dict[str, float] = field(default_factory=dict)
-    """Values of the `MEASURES` that the run has."""
+    """Values of the `RUN_MEASURES` that the run has."""
     curve: dict[float, float] = field(default_factory=dict)
     """BLEU of each validation, by the update."""
     statistics: Statistics = field(default_factory=dict)
@@ -234,16 +233,6 @@ def group_runs(runs: Sequence[StudyRun]) -> list[Group]:
     return sorted(finished, key=lambda group: -(group.mean("valid_bleu") or 0.0))
 
 
-def describe_repeated_seeds(groups: Sequence[Group]) -> list[str]:
-    """Return a sentence for each group that has several runs with one seed."""
-    return [
-        f"{group.label} has several runs with one seed; they count as different seeds, so its "
-        "deviations, intervals and p-values may be too small."
-        for group in groups
-        if len({run.seed for run in group.runs}) < len(group.runs)
-    ]
-
-
 def has_begun(path: Path) -> bool:
     """Return whether a directory has a run that trained; one that was refused has a failure."""
     directory = RunDirectory(path)
@@ -311,7 +300,7 @@ def _read_run(path: Path, name: str) -> StudyRun:
 
 def _read_statistics(run: StudyRun) -> None:
     found = run.directory.read_statistics("test")
-    run.statistics = {name: found.pop(name) for name in OF_SENTENCES if name in found}
+    run.statistics = {name: found.pop(name) for name in MEASURES if name in found}
     run.maps = [each for name, each in found.items() if name.startswith("map_")]
     is_whole = all(
         rows.ndim == 3 and rows.dtype.kind == "f" and len(rows) == len(run.references)
@@ -356,7 +345,7 @@ def _read_results(run: StudyRun) -> None:
         if missing := [key for key in _REQUIRED if key not in content]:
             raise ValueError(f"it has no {missing[0]}")
         flat = flatten(content)
-        numbers = {name: flat.get(measure.path) for name, measure in MEASURES.items()}
+        numbers = {name: flat.get(measure.path) for name, measure in RUN_MEASURES.items()}
         measures = {name: float(value) for name, value in numbers.items() if value is not None}  # type: ignore[arg-type]
         measures["minutes"] /= 60
         validations: list[dict[str, float]] = content.get("validations", [])  # type: ignore[assignment]

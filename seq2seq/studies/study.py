@@ -8,14 +8,21 @@ from pathlib import Path
 
 from seq2seq.analysis.interventions import Intervention
 from seq2seq.files.atomic import whole_file
-from seq2seq.studies.agreement import AGREEMENT, add_agreement, divergences
+from seq2seq.studies.agreement import add_agreement, divergences
 from seq2seq.studies.charts import LengthScore, bleu_by_length
-from seq2seq.studies.comparison import BaselineComparison, compare_with_baseline, explain_stars
-from seq2seq.studies.interventions import COLUMNS, measure_losses
-from seq2seq.studies.measures import COMPARED, ENDINGS, compare_measures
+from seq2seq.studies.comparison import (
+    COMPARED,
+    IN_TERMINAL,
+    Agreement,
+    BaselineComparison,
+    compare_measures,
+    compare_with_baseline,
+    group_table,
+    stars,
+)
+from seq2seq.studies.probes import LOSS_COLUMNS, loss_row, measure_attributions, measure_losses
 from seq2seq.studies.report import Study, not_compared, study_page
-from seq2seq.studies.runs import MEASURES, StudyRun, group_runs
-from seq2seq.studies.tables import IN_TERMINAL, group_table
+from seq2seq.studies.runs import RUN_MEASURES, StudyRun, group_runs
 from seq2seq.visualization.page import Section, render_report
 from seq2seq.visualization.paper import PaperFormat, table_text, write_paper
 
@@ -41,6 +48,7 @@ def write_tables(
     baseline: str | None,
     interventions: Sequence[Intervention] = (),
     length_bins: Sequence[int | str] = (),
+    attributions: bool = False,
     paper: PaperFormat | None = None,
 ) -> str:
     """Write tables in CSV, with interventions also interventions.csv, and report.html.
@@ -52,6 +60,7 @@ def write_tables(
         interventions: Changes of attention weights with which the test set is translated again.
         length_bins: Upper limits of the ranges of source length; none for about equally many
             sentences in each.
+        attributions: Whether attention is compared with erasure and gradient.
         paper: Format of a folder with every table and figure of the report, and a short table of
             the groups; None writes no such folder.
 
@@ -61,24 +70,28 @@ def write_tables(
     Raises:
         ValueError: No group fits the baseline.
     """
+    if attributions:
+        measure_attributions(runs)
     study = find_differences(runs, baseline, interventions, length_bins)
     groups = study.groups
     directory.mkdir(parents=True, exist_ok=True)
     keys = list(runs[0].swept) if runs else []
-    _write_csv(directory / LEADERBOARD, ["run", *keys, *MEASURES, "failure"], map(_run_row, runs))
+    _write_csv(
+        directory / LEADERBOARD, ["run", *keys, *RUN_MEASURES, "failure"], map(_run_row, runs)
+    )
     keys = list(groups[0].swept) if groups else []
-    measures = [f"{name}{end}" for name in MEASURES for end in ("", "_deviation")]
-    compared = [f"{name}_{end}" for name in COMPARED for end in ENDINGS]
+    measures = [f"{name}{end}" for name in RUN_MEASURES for end in ("", "_deviation")]
+    compared = [f"{name}_{end}" for name in COMPARED for end in ("difference", "low", "high", "p")]
     _write_csv(
         directory / GROUPS,
-        [*keys, "runs", "failed_runs", *measures, *_COMPARISON, *compared, *AGREEMENT],
+        [*keys, "runs", "failed_runs", *measures, *_COMPARISON, *compared, *Agreement._fields],
         map(_group_row, study.comparisons),
     )
     of_lengths = map(LengthScore._asdict, study.lengths)
     _write_csv(directory / LENGTHS, LengthScore._fields, of_lengths)
     warnings = []
     if interventions:
-        _write_csv(directory / LOSSES, COLUMNS, study.losses)
+        _write_csv(directory / LOSSES, LOSS_COLUMNS, map(loss_row, study.losses))
     elif (directory / LOSSES).exists():  # from earlier tables
         (directory / LOSSES).unlink()
         warnings.append(f"Removed the old {LOSSES}; interventions=... writes a new one.")
@@ -94,7 +107,7 @@ def write_tables(
     if paper is not None:
         write_paper([*page["sections"], short], directory / PAPER, paper)
     texts = [f"warning: {text}" for text in (*warnings, *not_compared(study))]
-    return "\n".join([shown, *explain_stars(study.comparisons), *texts])
+    return "\n".join([shown, *stars(study.comparisons), *texts])
 
 
 def find_differences(
@@ -128,9 +141,12 @@ def _run_row(run: StudyRun) -> dict[str, object]:
 def _group_row(compared: BaselineComparison) -> dict[str, object]:
     group = compared.group
     row = {"runs": len(group.runs), "failed_runs": group.num_failed, **group.swept}
-    row |= compared.columns
-    for name in MEASURES:
+    for name in RUN_MEASURES:
         row[name], row[f"{name}_deviation"] = group.spread(name)
+    for name, each in compared.measures.items():
+        row |= each.row(name, "_difference")
+    if compared.attention is not None:
+        row |= compared.attention._asdict()
     found, baseline = compared.result, compared.baseline
     if found is None or baseline is None:
         return row | {"not_compared": compared.reason}
@@ -142,7 +158,7 @@ def _group_row(compared: BaselineComparison) -> dict[str, object]:
 def _write_csv(path: Path, keys: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
     """Write unrounded numbers; what a row lacks stays empty."""
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, keys)
+    writer = csv.DictWriter(text, keys, extrasaction="ignore")
     writer.writeheader()
     for row in rows:
         writer.writerow({k: f"{v:.12g}" if isinstance(v, float) else v for k, v in row.items()})

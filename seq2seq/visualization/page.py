@@ -3,10 +3,10 @@
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypedDict, TypeVar
 
 import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_environment
@@ -179,6 +179,11 @@ class Column(NamedTuple):
     """Meaning of the numbers, shown when the pointer rests on the label."""
 
 
+_Item = TypeVar("_Item")
+Part = tuple[Sequence[Column], Callable[[_Item], Iterable[Cell]]]
+"""Columns of a table, and a function that returns their cells for the item of a row."""
+
+
 @dataclass(kw_only=True, slots=True)
 class Table:
     """A table that a click on a column head sorts; the first column heads the rows."""
@@ -187,6 +192,15 @@ class Table:
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell]]
     is_folded: bool = False
+
+    @classmethod
+    def of(
+        cls, caption: str, items: Iterable[_Item], *parts: Part[_Item], is_folded: bool = False
+    ) -> "Table":
+        """Return a table with a row for each item; a part has columns, and makes their cells."""
+        columns = [column for of_part, _ in parts for column in of_part]
+        rows = [[cell for _, cells in parts for cell in cells(item)] for item in items]
+        return cls(caption=caption, columns=columns, rows=rows, is_folded=is_folded)
 
 
 @dataclass(kw_only=True, slots=True)

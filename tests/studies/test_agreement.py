@@ -188,6 +188,6 @@ def test_p_values_of_attention_are_corrected_for_the_number_of_groups():
 
     add_agreement([first, *others], agreement, notes := [])
 
-    assert first.columns == {}
-    assert [each.columns["agreement_p"] for each in others] == pytest.approx([2 * 2 / 252] * 2)
+    assert first.attention is None
+    assert [each.attention.agreement_p for each in others] == pytest.approx([2 * 2 / 252] * 2)
     assert notes == []

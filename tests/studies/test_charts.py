@@ -16,8 +16,8 @@ from seq2seq.studies.charts import (
     mean_curve,
     read_curves,
 )
+from seq2seq.studies.comparison import IN_TERMINAL, ON_PAGE, group_table
 from seq2seq.studies.runs import group_runs, read_runs
-from seq2seq.studies.tables import IN_TERMINAL, ON_PAGE, group_table
 from seq2seq.training.monitoring.tensorboard import TensorBoard
 from seq2seq.training.progress import Progress
 
@@ -187,7 +187,7 @@ def test_a_study_without_alignment_has_no_moments(tmp_path):
 
 
 def test_each_head_of_each_run_has_a_row_and_a_point(groups):
-    section = attention_section(groups)
+    section = attention_section(groups, {})
 
     [chart] = section.charts  # without gold links there is no AER
     assert chart["figure"]["layout"]["yaxis"]["title"]["text"] == "Sharpness"
@@ -206,7 +206,7 @@ def test_aer_stands_beside_bleu_for_each_run(tmp_path):
     write_run(tmp_path / "1", "attention=dot", "seed=2", bleu=31.0, aer=0.125)
     write_run(tmp_path / "2", "attention=none", "seed=1", bleu=10.0)
 
-    section = attention_section(group_runs(read_runs([tmp_path])))
+    section = attention_section(group_runs(read_runs([tmp_path])), {})
 
     [chart] = section.charts
     [points] = lines_of(chart)
@@ -223,7 +223,7 @@ def test_the_aer_of_the_diagonal_stands_beside_every_aer(tmp_path):
         file.write_text(json.dumps(content))
     study = read_study(tmp_path)
 
-    of_groups = attention_section(study.groups).tables[0]
+    of_groups = attention_section(study.groups, {}).tables[0]
     tables = [
         of_groups,
         *(group_table(study.comparisons, names) for names in (ON_PAGE, IN_TERMINAL)),
@@ -239,7 +239,7 @@ def test_the_aer_of_the_diagonal_stands_beside_every_aer(tmp_path):
 def test_without_attention_the_section_is_empty(tmp_path):
     write_run(tmp_path / "0", "attention=none")
 
-    section = attention_section(group_runs(read_runs([tmp_path])))
+    section = attention_section(group_runs(read_runs([tmp_path])), {})
 
     assert not section.paragraphs and not section.tables
 

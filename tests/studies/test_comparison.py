@@ -1,8 +1,22 @@
+import csv
+import math
+
+import numpy as np
 import pytest
 from tiny_study import REFERENCES, write_run, write_study
 
-from seq2seq.studies.comparison import compare_with_baseline
-from seq2seq.studies.runs import group_runs, read_runs
+from seq2seq.evaluation.measures import total_scores
+from seq2seq.studies.comparison import (
+    COMPARED,
+    BaselineComparison,
+    compare_measures,
+    compare_with_baseline,
+    known_measures,
+    number_cell,
+    spread,
+)
+from seq2seq.studies.runs import Spread, group_runs, read_runs
+from seq2seq.studies.study import write_tables
 
 BAD = ["A runs ."] * len(REFERENCES)
 
@@ -109,3 +123,95 @@ def test_a_baseline_may_be_typed_as_another_number(tmp_path):
 
     assert compare(tmp_path, "0")["0.001"].baseline.label == "0.0"
     assert compare(tmp_path, "training.label_smoothing=1e-3")["0.0"].baseline.label == "0.001"
+
+
+def compare_all(groups, baselines, notes=None):
+    comparisons = [
+        BaselineComparison(group=group, baseline=baseline, reason="")
+        for group, baseline in zip(groups, baselines, strict=True)
+    ]
+    compare_measures(comparisons, [] if notes is None else notes)
+    return [each.measures for each in comparisons]
+
+
+def test_differences_are_those_of_the_results(groups):
+    group, baseline = sorted(groups, key=lambda group: group.label)
+
+    row, of_baseline = compare_all([group, baseline], [baseline, None])
+
+    assert of_baseline == {}
+    names = ("chrf", "ter", "loss", "perplexity", "character_loss")
+    assert row.keys() == {*names}
+    for name, found in row.items():
+        expected = group.mean(name) - baseline.mean(name)
+        assert found.effect == pytest.approx(expected, rel=1e-3, abs=1e-6)
+        assert found.low <= found.effect <= found.high
+        assert 0 < found.p_value <= 1
+
+
+def test_measures_per_token_are_compared_only_with_the_same_tokens(groups):
+    notes, [group, baseline] = [], groups
+    rows = group.runs[0].statistics["loss"]
+    group.runs[0].statistics["loss"] = rows + np.array([0.0, 1.0])
+
+    row, _ = compare_all([group, baseline], [baseline, None], notes)
+
+    assert not {"loss", "perplexity"} & row.keys()
+    assert {"character_loss", "chrf"} <= row.keys()
+    assert notes[0].startswith("Loss, Perplexity, Entropy") and "in 1 of 2 groups" in notes[0]
+    group.runs[0].statistics["loss"] = rows
+
+
+def test_statistics_add_up_to_the_measures_of_the_run(groups):
+    for run in (run for group in groups for run in group.runs):
+        for name, score in total_scores(run.statistics).items():
+            assert run.measures[name] == score
+    unknown = {*COMPARED, "bleu"} - run.measures.keys()
+    assert unknown <= {"aer"} or run.swept["attention"] == "none"
+
+
+def test_measures_that_need_no_model_are_compared_without_it(tmp_path):
+    path = write_study(tmp_path)
+    runs = read_runs([path])
+
+    write_tables(runs, path, baseline=None)
+
+    with (path / "groups.csv").open(newline="") as file:
+        rows = {row["attention"]: row for row in csv.DictReader(file)}
+    none = rows["none"]
+    # The runs of write_study state a chrF that is not that of their translations.
+    assert float(none["chrf_high"]) < 0 < float(none["ter_low"])
+    assert float(none["ter_p"]) < 0.05
+    assert none["perplexity_p"] == none["aer_difference"] == ""
+    assert rows["dot"]["chrf_p"] == ""
+
+
+def test_holm_corrects_over_the_groups_of_a_measure(tmp_path):
+    groups = group_runs(read_runs([write_study(tmp_path)]))
+    dot, none = sorted(groups, key=lambda group: group.label)
+
+    [one, _] = compare_all([none, dot], [dot, None])
+    [first, second, _] = compare_all([none, none, dot], [dot, dot, None])
+
+    assert first["ter"].p_value == second["ter"].p_value
+    assert first["ter"].p_value == pytest.approx(min(1, 2 * one["ter"].p_value))
+
+
+@pytest.mark.parametrize(
+    ("mean", "deviation", "form", "expected"),
+    [
+        (None, None, ".2f", ("-", None)),
+        (1234.5678, None, ".0f", ("1,235", 1234.5678)),
+        (1.25, 0.5, ".2f", ("1.25 \xb1 0.50", 1.25)),
+        (math.inf, None, ".0f", ("never", None)),
+    ],
+)
+def test_a_cell_shows_mean_and_deviation(mean, deviation, form, expected):
+    assert number_cell(Spread(mean, deviation), form) == expected
+
+
+def test_parameters_have_no_deviation_and_unknown_measures_are_left_out(tmp_path):
+    groups = group_runs(read_runs([write_study(tmp_path)]))
+
+    assert spread(groups[0], "parameters").text == "1,234"
+    assert known_measures(groups, ["aer", "bleu"]) == ["bleu"]

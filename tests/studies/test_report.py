@@ -13,15 +13,12 @@ from tiny_study import (
     write_study,
 )
 
-from seq2seq.studies import report as module
-from seq2seq.studies.measures import sentence_numbers
-from seq2seq.studies.report import (
-    choose_sentences,
-    results_section,
-    settings_table,
-    shown_sentences,
-)
+from seq2seq.studies import sentences as module
+from seq2seq.studies.comparison import Agreement, Difference, compare_measures
+from seq2seq.studies.probes import Intervened
+from seq2seq.studies.report import answers_section, results_section, settings_table
 from seq2seq.studies.runs import read_runs
+from seq2seq.studies.sentences import choose_sentences, sentence_numbers, shown_sentences
 
 
 def groups_on(page):
@@ -266,3 +263,59 @@ def test_sentences_of_all_lengths_are_chosen_once(number):
     assert 4 not in chosen
     lengths = [len(sources[i]) for i in chosen]
     assert lengths == sorted(lengths)
+
+
+def uniform(p_value):
+    """Return what the group `none` loses with uniform weights."""
+    lost = Difference(12.0, 9.0, 15.0, p_value, "seeds and sentences")
+    return Intervened(label="none", intervention="uniform", num_runs=2, losses={"bleu_lost": lost})
+
+
+@pytest.fixture
+def comparisons(tmp_path):
+    return read_study(write_study(tmp_path)).comparisons
+
+
+def answers(comparisons, losses=()):
+    table = answers_section(comparisons, losses).tables[0]
+    labels = [column.label for column in table.columns]
+    return {row[0].text: dict(zip(labels[1:], row[1:], strict=True)) for row in table.rows}
+
+
+def test_a_group_with_another_bleu_and_other_attention_says_so(comparisons):
+    [none] = [each for each in comparisons if each.baseline]
+    none.attention = Agreement(0.1, 0.4, 0.02, None, None, None)
+
+    found = answers(comparisons, [uniform(0.01)])["none"]
+
+    low, high = none.result.interval
+    difference = f"{none.result.effect:+.2f} ({low:+.2f} to {high:+.2f})"
+    assert found["Different BLEU?"].text == f"yes: {difference}"
+    assert found["Different attention?"].text == "yes (p 0.020): 0.400, own seeds 0.100"
+    assert found["Do its weights matter?"].text == "yes: 12.00 (9.00 to 15.00)"
+    assert found["Valid for"].text == "seeds and sentences"
+
+
+def test_what_is_not_shown_or_not_known_is_no_yes(comparisons):
+    [none] = [each for each in comparisons if each.baseline]
+    none.attention = Agreement(0.1, 0.2, None, 4, None, None)
+
+    found = answers(comparisons, [uniform(0.2)])
+
+    assert found["none"]["Different attention?"].text.startswith("needs 4 seeds: 0.200")
+    assert found["none"]["Do its weights matter?"].text.startswith("not shown: 12.00")
+    assert found["dot"]["Different BLEU?"].text == "baseline"
+    assert found["dot"]["Do its weights matter?"].text == "-"
+    same = answers(comparisons, [uniform(None)])["none"]["Do its weights matter?"].text
+    assert same.startswith("nothing changes")
+
+
+def test_every_measure_that_is_tested_has_a_row(comparisons):
+    compare_measures(comparisons, [])
+
+    table = answers_section(comparisons, []).tables[1]
+
+    [none] = [each for each in comparisons if each.baseline]
+    effects = [found.effect for found in none.measures.values()]
+    assert effects and [row[2].value for row in table.rows] == effects
+    assert {row[0].text for row in table.rows} == {"none"}

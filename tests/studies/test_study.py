@@ -191,19 +191,19 @@ def test_a_group_is_compared_in_its_attention_if_it_and_the_baseline_have_some(t
 
     found = find_differences(read_runs([path]), label)
 
-    rows = {name: each.columns for name, each in zip(names, found.comparisons, strict=True)}
+    rows = {name: each.attention for name, each in zip(names, found.comparisons, strict=True)}
     multihead = found.groups[names.index("multihead")]
-    assert "agreement_p" not in rows["none"] | rows["multihead"]
+    assert rows["none"] is rows["multihead"] is None
     within = mean_divergence(found.agreement, multihead, multihead)
-    assert rows["copy"]["agreement_within"] == pytest.approx(within)
+    assert rows["copy"].agreement_within == pytest.approx(within)
     # Of the four pairs between the groups, two are a run and its copy.
-    assert rows["copy"]["agreement_between"] == pytest.approx(within / 2)
-    within_links = rows["copy"]["link_aer_within"]
+    assert rows["copy"].agreement_between == pytest.approx(within / 2)
+    within_links = rows["copy"].link_aer_within
     assert 0 <= within_links <= 1
-    assert rows["copy"]["link_aer_between"] == pytest.approx(within_links / 2)
+    assert rows["copy"].link_aer_between == pytest.approx(within_links / 2)
     assert found.losses == []
     # Of two seeds each, no division is rare enough.
-    assert "agreement_p" not in rows["copy"]
-    assert rows["copy"]["agreement_seeds_needed"] == 4
+    assert rows["copy"].agreement_p is None
+    assert rows["copy"].agreement_seeds_needed == 4
     [note] = [note for note in found.notes if "attention" in note]
     assert "for 1 comparison, p can be below 0.05 with 4 or more seeds" in note
