@@ -1,4 +1,4 @@
-"""Change the attention weights of a trained model, and see what the model loses by it."""
+"""Changes of the attention weights of a trained model."""
 
 # B batch, K rows of a sentence, R all rows, S source length, T target length, N heads
 
@@ -6,25 +6,15 @@ import copy
 import difflib
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, TypeVar
 
 import torch
 from torch import Tensor
 
 from seq2seq.attention.base import Attention, AttentionState, Memory
-from seq2seq.checkpoints.checkpoint import load_checkpoints
-from seq2seq.data.tokenizers.interface import required_tags
-from seq2seq.evaluation.measures import Statistics, measure, total_scores
-from seq2seq.evaluation.metrics import Array, ScoringRule
-from seq2seq.inference.results import Translation
-from seq2seq.inference.translation import read_sentences
-from seq2seq.inference.translator import Translator
 from seq2seq.registry import Registry
-from seq2seq.runtime.devices import Device, Precision
-from seq2seq.runtime.numerics import choose_numerics
 
 logger = logging.getLogger(__name__)
 
@@ -247,86 +237,6 @@ class ChangedAttention(Attention):
 
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
         return self.attention.score(query, keys)
-
-
-class Intervened(NamedTuple):
-    """The results of a model with other attention weights, and its losses."""
-
-    translations: list[Translation]
-    """Translations of the sources by the model's own search."""
-    references: list[Translation]
-    """References as known translations, with their log-probabilities and the weights."""
-    statistics: Statistics
-    """Statistics of each sentence: `bleu`, `loss` and `perplexity`."""
-    bleu: float
-    """BLEU of the translations."""
-    bleu_lost: float
-    """BLEU of the unchanged model minus `bleu`."""
-    perplexity: float
-    """Perplexity of the references."""
-    perplexity_factor: float
-    """`perplexity` divided by the perplexity of the unchanged model."""
-    changed_words: float
-    """Share of the words that differ from the translations of the unchanged model."""
-
-
-def intervene(
-    path: Path,
-    intervention: Intervention,
-    *,
-    sources: Sequence[str],
-    translations: Sequence[str],
-    references: Sequence[str],
-    before: Mapping[str, Array],
-    rule: ScoringRule,
-    device: Device | str = Device.auto,
-    precision: Precision | str = Precision.fp32,
-) -> Intervened:
-    """Translate and score with changed attention weights; nothing is trained.
-
-    Args:
-        path: A checkpoint or a run directory.
-        intervention: The change.
-        sources: Source lines.
-        translations: Translations of the unchanged model.
-        references: Reference lines.
-        before: The statistics of each sentence with the unchanged model.
-        rule: How BLEU is computed.
-        device: Device to run on.
-        precision: Precision that `before` was computed in.
-
-    Raises:
-        ValueError: The model has no attention or no such head, or the device has no such precision.
-    """
-    [checkpoint] = load_checkpoints([path])
-    model = checkpoint.build_model()
-    attention = ChangedAttention(model.attention, intervention)
-    model.attention = model.decoder.recurrence.attention = attention
-    changed = Translator(
-        model,
-        tokenizers=checkpoint.tokenizers,
-        numerics=choose_numerics(Device(device), Precision(precision)),
-        decoding=checkpoint.config.decoding,
-        tags=required_tags(checkpoint.config.data),
-    )
-    found = changed(sources)
-    scored = list(changed.score(zip(sources, references, strict=True)))
-    lines = [translation.text for translation in found]
-    read = read_sentences(scored, tokenizers=checkpoint.tokenizers)
-    read.translations, read.rule = lines, rule
-    statistics = measure(read, ("bleu", "loss", "perplexity"))
-    unchanged = total_scores({name: before[name] for name in statistics})
-    after = total_scores(statistics)
-    return Intervened(
-        found,
-        scored,
-        statistics,
-        after["bleu"],
-        unchanged["bleu"] - after["bleu"],
-        after["perplexity"],
-        after["perplexity"] / unchanged["perplexity"],
-        changed_words(translations, lines),
-    )
 
 
 def changed_words(before: Sequence[str], after: Sequence[str]) -> float:

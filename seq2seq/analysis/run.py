@@ -11,19 +11,32 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from seq2seq.analysis.attribution import attribute
-from seq2seq.analysis.interventions import Intervened, Intervention, find_intervention, intervene
+from seq2seq.analysis.attribution import Attribution, attribute
+from seq2seq.analysis.interventions import (
+    ChangedAttention,
+    Intervention,
+    changed_words,
+    find_intervention,
+)
+from seq2seq.checkpoints.checkpoint import load_checkpoints
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import load_saved_config
-from seq2seq.evaluation.attribution import Attribution
-from seq2seq.evaluation.measures import alignment_error_rate, head_scores, measure
+from seq2seq.data.tokenizers.interface import required_tags
+from seq2seq.evaluation.measures import (
+    Statistics,
+    alignment_error_rate,
+    head_scores,
+    measure,
+    total_scores,
+)
 from seq2seq.evaluation.metrics import ScoringRule
 from seq2seq.files.links import GoldLinks, Links, check_links, read_links
 from seq2seq.files.paths import expand_home
 from seq2seq.inference.results import Translation
 from seq2seq.inference.translation import attention_links, read_sentences
 from seq2seq.inference.translator import Translator
-from seq2seq.runtime.devices import Device
+from seq2seq.runtime.devices import Device, Precision
+from seq2seq.runtime.numerics import choose_numerics
 from seq2seq.text.rules import split_words
 from seq2seq.training.run_directory import RunDirectory
 from seq2seq.visualization.plots import head_figure
@@ -43,6 +56,27 @@ class ScoredPair(NamedTuple):
     reference: str
     gold: GoldLinks | None
     """Gold links between the words of source and reference; None if there are none."""
+
+
+class Intervened(NamedTuple):
+    """The results of a model with other attention weights, and its losses."""
+
+    translations: list[Translation]
+    """Translations of the sources by the model's own search."""
+    references: list[Translation]
+    """References as known translations, with their log-probabilities and the weights."""
+    statistics: Statistics
+    """Statistics of each sentence: `bleu`, `loss` and `perplexity`."""
+    bleu: float
+    """BLEU of the translations."""
+    bleu_lost: float
+    """BLEU of the unchanged model minus `bleu`."""
+    perplexity: float
+    """Perplexity of the references."""
+    perplexity_factor: float
+    """`perplexity` divided by the perplexity of the unchanged model."""
+    changed_words: float
+    """Share of the words that differ from the translations of the unchanged model."""
 
 
 class Run:
@@ -149,16 +183,35 @@ class Run:
         if not isinstance(intervention, Intervention):
             intervention = find_intervention(str(intervention))
         pairs = self.pairs(split)
-        return intervene(
-            self.path,
-            intervention,
-            sources=[pair.source for pair in pairs],
-            translations=[pair.translation for pair in pairs],
-            references=[pair.reference for pair in pairs],
-            before=self._directory.read_statistics(split),
-            rule=ScoringRule.of_signature(self.results["valid"]["signature"]),  # type: ignore[index]
-            device=self._device,
-            precision=str(self.results["precision"]),
+        [checkpoint] = load_checkpoints([self.path])
+        model = checkpoint.build_model()
+        model.replace_attention(ChangedAttention(model.attention, intervention))
+        precision = Precision(str(self.results["precision"]))
+        changed = Translator(
+            model,
+            tokenizers=checkpoint.tokenizers,
+            numerics=choose_numerics(Device(self._device), precision),
+            decoding=checkpoint.config.decoding,
+            tags=required_tags(checkpoint.config.data),
+        )
+        translations = changed([pair.source for pair in pairs])
+        references = list(changed.score((pair.source, pair.reference) for pair in pairs))
+        read = read_sentences(references, tokenizers=checkpoint.tokenizers)
+        read.translations = [each.text for each in translations]
+        read.rule = ScoringRule.of_signature(self.results["valid"]["signature"])  # type: ignore[index]
+        statistics = measure(read, ("bleu", "loss", "perplexity"))
+        known = self._directory.read_statistics(split)
+        before = total_scores({name: known[name] for name in statistics})
+        after = total_scores(statistics)
+        return Intervened(
+            translations,
+            references,
+            statistics,
+            after["bleu"],
+            before["bleu"] - after["bleu"],
+            after["perplexity"],
+            after["perplexity"] / before["perplexity"],
+            changed_words([pair.translation for pair in pairs], read.translations),
         )
 
     def gold(self, split: str = "test") -> list[GoldLinks]:

@@ -8,13 +8,12 @@ tables of a study and, for a measure of text, `seq2seq-score` read the table.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from seq2seq.evaluation.attribution import Attribution
 from seq2seq.evaluation.metrics import (
     DEFAULT_RULE,
     Array,
@@ -43,8 +42,9 @@ class Sentences:
     """Weights (N, T, S) for each reference with teacher forcing; T and S include EOS."""
     links: Sequence[tuple[GoldLinks, Sequence[Links]]] = ()
     """Gold links, and the links from the mean of the heads and from each head."""
-    attributions: Sequence[Attribution] = ()
-    """Dependence of the words of each reference on the source words."""
+    taus: Mapping[str, Sequence[Array]] = field(default_factory=dict)
+    """Correlations of attention, erasure and gradient for the words of each reference, by the name
+    of the measure."""
 
 
 def ratio(statistics: Array) -> Array:
@@ -251,12 +251,11 @@ class Backward(OfHeads):
 class TauErasure(Measure):
     """Kendall's tau of attention and the effect of removing a word, the mean over target words"""
 
-    name, title, form, needs = "tau_erasure", "Tau, erasure", ".2f", "attributions"
+    name, title, form, needs = "tau_erasure", "Tau, erasure", ".2f", "taus"
     is_detail = True
 
     def rows(self, sentences: Sentences) -> ArrayLike:
-        taus = [getattr(each, self.name) for each in sentences.attributions]
-        return [(np.nansum(each), np.isfinite(each).sum()) for each in taus]
+        return [(np.nansum(each), np.isfinite(each).sum()) for each in sentences.taus[self.name]]
 
 
 class TauGradient(TauErasure):

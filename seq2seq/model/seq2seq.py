@@ -6,7 +6,7 @@
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention.base import AttentionConfig, Memory, build_attention
+from seq2seq.attention.base import Attention, AttentionConfig, Memory, build_attention
 from seq2seq.model.config import Bridge, ModelConfig, TiedEmbeddings
 from seq2seq.model.decoder import AttnDecoderRNN, TiedOutput
 from seq2seq.model.encoder import Encoder
@@ -75,6 +75,10 @@ class Seq2Seq(nn.Module):
             num_layers=decoder.num_layers,
         )
         self._initialize()
+
+    def replace_attention(self, attention: Attention) -> None:
+        """Use another attention module of the same sizes."""
+        self.attention = self.decoder.recurrence.attention = attention
 
     def encode(self, source_ids: Tensor, source_mask: Tensor) -> tuple[Memory, DecoderState]:
         """Encode the sources.

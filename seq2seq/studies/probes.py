@@ -101,7 +101,7 @@ LOSSES = {
 
 
 @dataclass(kw_only=True, slots=True)
-class Intervened:
+class GroupLosses:
     """What a group loses by an intervention, or a run if it changes one of several heads."""
 
     label: str
@@ -117,7 +117,7 @@ def measure_losses(
     groups: Sequence[Group],
     interventions: Sequence[Intervention],
     notes: list[str],
-) -> list[Intervened]:
+) -> list[GroupLosses]:
     """Translate the test set of each run with each intervention, and test what it loses.
 
     Each run is paired with itself, unchanged. The p-values and the intervals of a group have
@@ -130,7 +130,7 @@ def measure_losses(
         notes: A run that cannot be changed adds a line, and is left out. There is a warning if an
             intervention changes no run at all.
     """
-    found: list[Intervened] = []
+    found: list[GroupLosses] = []
     reasons: dict[str, str] = {}
     interventions = list({str(each): each for each in interventions}.values())
     for group in groups:
@@ -141,7 +141,7 @@ def measure_losses(
         for each in interventions:
             for label, runs in _rows(group, each):
                 sides, failures = _intervene_all(runs, each, label)
-                rows.append(Intervened(label=label, intervention=str(each), num_runs=len(sides)))
+                rows.append(GroupLosses(label=label, intervention=str(each), num_runs=len(sides)))
                 of_rows.append(sides)
                 for name, reason in failures.items():
                     notes.append(f"{name} is left out: {reason}.")
@@ -197,11 +197,11 @@ def _intervene(run: StudyRun, intervention: Intervention) -> Sides:
     }
 
 
-def _compare(rows: Sequence[Intervened], of_rows: Sequence[Sequence[Sides]]) -> None:
+def _compare(rows: Sequence[GroupLosses], of_rows: Sequence[Sequence[Sides]]) -> None:
     """Add the losses of a group's rows, with Holm's correction over those that change something."""
     for name, loss in LOSSES.items():
-        unchanged: list[tuple[Intervened, GroupComparison]] = []
-        tested: list[tuple[Intervened, GroupComparison]] = []
+        unchanged: list[tuple[GroupLosses, GroupComparison]] = []
+        tested: list[tuple[GroupLosses, GroupComparison]] = []
         for row, of_runs in zip(rows, of_rows, strict=True):
             if of_runs:
                 sides = map(np.stack, zip(*(each[name] for each in of_runs), strict=True))
@@ -223,7 +223,7 @@ LOSS_COLUMNS.remove("changed_words_p")
 LOSS_COLUMNS.append("p_covers")
 
 
-def loss_row(row: Intervened) -> dict[str, object]:
+def loss_row(row: GroupLosses) -> dict[str, object]:
     """Return the values of the `LOSS_COLUMNS`, as far as they are known."""
     found: dict[str, object] = {"group": row.label, "intervention": row.intervention}
     found["runs"] = row.num_runs
@@ -232,7 +232,7 @@ def loss_row(row: Intervened) -> dict[str, object]:
     return found
 
 
-def interventions_section(rows: Sequence[Intervened]) -> Section:
+def interventions_section(rows: Sequence[GroupLosses]) -> Section:
     """Return a short table of the losses and one with all figures; empty without rows."""
     if not rows:
         return Section(title="Interventions")
@@ -259,7 +259,7 @@ def interventions_section(rows: Sequence[Intervened]) -> Section:
     return Section(title="Interventions", paragraphs=[text], tables=[_short_table(rows), table])
 
 
-def _loss_columns(name: str) -> Part[Intervened]:
+def _loss_columns(name: str) -> Part[GroupLosses]:
     """Return the columns of a loss: the number, its interval and, if there is one, its p-value."""
     loss = LOSSES[name]
     columns = [
@@ -268,14 +268,14 @@ def _loss_columns(name: str) -> Part[Intervened]:
         Column("p (Holm)", hint="corrected over the interventions of the group"),
     ][: 3 if loss.is_tested else 2]
 
-    def cells(row: Intervened) -> list[Cell]:
+    def cells(row: GroupLosses) -> list[Cell]:
         found = row.losses.get(name)
         return ([Cell("-")] * 3 if found is None else found.cells(loss.form))[: len(columns)]
 
     return columns, cells
 
 
-def _short_table(rows: Sequence[Intervened]) -> Table:
+def _short_table(rows: Sequence[GroupLosses]) -> Table:
     """Return a row for each group and a column for each intervention."""
     names = list(dict.fromkeys(row.intervention for row in rows))
     lost = {(row.label, row.intervention): row.losses.get("bleu_lost") for row in rows}
@@ -291,7 +291,7 @@ def _short_table(rows: Sequence[Intervened]) -> Table:
     )
 
 
-TAUS = [name for name, each in MEASURES.items() if each.needs == "attributions"]
+TAUS = [name for name, each in MEASURES.items() if each.needs == "taus"]
 
 
 def measure_attributions(runs: Sequence[StudyRun]) -> None:
@@ -306,7 +306,8 @@ def measure_attributions(runs: Sequence[StudyRun]) -> None:
         except USER_ERRORS as error:
             logger.warning("%s has no attributions: %s", run.name, describe_error(error))
             continue
-        for name, rows in measure(Sentences(attributions=found), TAUS).items():
+        taus = {name: [getattr(each, name) for each in found] for name in TAUS}
+        for name, rows in measure(Sentences(taus=taus), TAUS).items():
             if rows[..., 1].any():
                 run.statistics[name] = rows
                 run.measures |= total_scores({name: rows})

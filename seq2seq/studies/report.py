@@ -29,7 +29,7 @@ from seq2seq.studies.comparison import (
     spread,
     text_column,
 )
-from seq2seq.studies.probes import Intervened, attribution_section, interventions_section
+from seq2seq.studies.probes import GroupLosses, attribution_section, interventions_section
 from seq2seq.studies.runs import RUN_MEASURES, Group, StudyRun
 from seq2seq.studies.sentences import shown_sentences
 from seq2seq.visualization.page import Cell, Column, Section, StudyPage, Table
@@ -46,7 +46,7 @@ class Study(NamedTuple):
     """Comparison of each group with the baseline."""
     agreement: Divergences
     """Divergence of the attention of each pair of runs."""
-    losses: Sequence[Intervened]
+    losses: Sequence[GroupLosses]
     """The losses of each group under each intervention."""
     notes: Sequence[str]
     """Notes that say what is left out."""
@@ -117,7 +117,7 @@ def results_section(study: Study) -> Section:
 
 
 def answers_section(
-    comparisons: Sequence[BaselineComparison], losses: Sequence[Intervened]
+    comparisons: Sequence[BaselineComparison], losses: Sequence[GroupLosses]
 ) -> Section:
     """Return what is known of each group, beside its baseline; empty without a comparison.
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from seq2seq.analysis import run as analysis_run
+from seq2seq.analysis.attribution import Attribution
 from seq2seq.analysis.interventions import find_intervention
 from seq2seq.analysis.run import load_run
-from seq2seq.evaluation.attribution import Attribution
 from seq2seq.evaluation.significance import SENTENCES_ONLY
 from seq2seq.studies import probes
 from seq2seq.studies.probes import (

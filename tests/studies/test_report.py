@@ -15,7 +15,7 @@ from tiny_study import (
 
 from seq2seq.studies import sentences as module
 from seq2seq.studies.comparison import Agreement, Difference, compare_measures
-from seq2seq.studies.probes import Intervened
+from seq2seq.studies.probes import GroupLosses
 from seq2seq.studies.report import answers_section, results_section, settings_table
 from seq2seq.studies.runs import read_runs
 from seq2seq.studies.sentences import choose_sentences, sentence_numbers, shown_sentences
@@ -268,7 +268,7 @@ def test_sentences_of_all_lengths_are_chosen_once(number):
 def uniform(p_value):
     """Return what the group `none` loses with uniform weights."""
     lost = Difference(12.0, 9.0, 15.0, p_value, "seeds and sentences")
-    return Intervened(label="none", intervention="uniform", num_runs=2, losses={"bleu_lost": lost})
+    return GroupLosses(label="none", intervention="uniform", num_runs=2, losses={"bleu_lost": lost})
 
 
 @pytest.fixture
