@@ -65,6 +65,7 @@ RETIRED_KEYS: dict[str, RetiredKey] = {
     "processes": RetiredKey(1, "shard=1/2 and shard=2/2 in two commands do", is_of_runs=False),
     "model.encoder.dropout_mode": RetiredKey("step", "set model.encoder.hidden_dropout"),
     "model.decoder.dropout_mode": RetiredKey("step", "set model.decoder.hidden_dropout"),
+    "training.on_out_of_memory": RetiredKey("stop", "lower training.batching.size"),
     "training.r_drop": RetiredKey(0.0, "raise data.dropout"),
     "split_length": RetiredKey(None, "split=always, never or auto replaces it", is_of_runs=False),
 }

@@ -93,15 +93,6 @@ class Metric(Enum):
     loss = "loss"
 
 
-class OnOutOfMemory(Enum):
-    """Reaction of training to a batch that does not fit into the memory of a GPU."""
-
-    stop = "stop"
-    """End the training with an error; last.pt has not changed."""
-    skip = "skip"
-    """Skip the update of this batch, and go on with the next batch."""
-
-
 @dataclass(kw_only=True, slots=True, repr=False)
 class OptimizerConfig(Config, section="training.optimizer", marks=(Mark.named,)):
     """Optimizer, highest learning rate and gradient clipping."""
@@ -224,8 +215,6 @@ class TrainingConfig(Config, section="training", marks=(Mark.named,)):
     coverage_loss: Weight = 0.0
     """Weight of the coverage loss, which penalizes repeated attention to a source token; 0: no such
     loss."""
-    on_out_of_memory: OnOutOfMemory = OnOutOfMemory.stop
-    """Whether to stop or to skip the update when a batch does not fit into GPU memory."""
     monitor: Annotated[Monitor, Mark.free] = Monitor.tensorboard
     """Service that also receives the training curves; TensorBoard files are always written."""
 

@@ -53,7 +53,7 @@ class Progress:
     """Counters of a run since its first update."""
 
     update: int = 0
-    """Number of updates, including skipped updates; schedules and seeds depend on it."""
+    """Number of updates; schedules and seeds depend on it."""
     epoch: int = 0
     """Number of finished epochs."""
     updates_of_epoch: int = 0
@@ -67,8 +67,6 @@ class Progress:
     """Seconds of training and validation."""
     update_seconds: float = 0.0
     """Seconds spent on updates and their batches, without validation."""
-    skipped_updates: int = 0
-    """Number of updates that were skipped because a GPU had too little memory."""
     plateaus: int = 0
     """Number of times that `plateau_patience` validations passed without an improvement."""
     since_best: int = 0
@@ -126,15 +124,12 @@ class Progress:
         every = config.validation.every_updates
         return self.updates_of_epoch == 0 if every is None else self.update % every == 0
 
-    def count_update(self, result: UpdateResult | None, *, num_tokens: int, seconds: float) -> None:
-        """Count an update; None: it was skipped."""
+    def count_update(self, result: UpdateResult, *, num_tokens: int, seconds: float) -> None:
+        """Count an update."""
         self.update += 1
         self.updates_of_epoch += 1
         self.continue_epoch(self.updates_per_epoch)
         self.update_seconds += seconds
-        if result is None:
-            self.skipped_updates += 1
-            return
         self.target_tokens += num_tokens
         self.cross_entropy += result.losses["loss"][0]
         self.interval.updates += 1

@@ -179,7 +179,6 @@ def _results(trainer: Trainer, found: FinalScores) -> dict[str, object]:
         "other_valid": {name.removeprefix("valid."): each for name, each in summaries.items()},
         "validations": read_history(trainer.directory),
         "updates": progress.update,
-        "skipped_updates": progress.skipped_updates,
         "best_update": progress.best_update,
         "epochs": round(progress.epoch + progress.epoch_share, 2),
         "seconds": round(progress.seconds, 1),

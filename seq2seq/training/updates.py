@@ -1,7 +1,6 @@
 """Make one update: forward and backward passes, clipping, the optimizer, averaged weights."""
 
 import copy
-import logging
 import math
 from collections.abc import Sequence
 from typing import NamedTuple, cast
@@ -9,13 +8,7 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor
 
-from seq2seq.config.schema import (
-    OnOutOfMemory,
-    OptimizerConfig,
-    OptimizerName,
-    TrainConfig,
-    TrainingConfig,
-)
+from seq2seq.config.schema import OptimizerConfig, OptimizerName, TrainConfig, TrainingConfig
 from seq2seq.data.batching import Batch
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.devices import Precision
@@ -24,8 +17,6 @@ from seq2seq.runtime.numerics import Numerics, derive_seed, is_memory_shortage
 from seq2seq.runtime.process import DeviceMemoryError
 from seq2seq.training.loss import TrainingLoss, loss_names, training_loss
 from seq2seq.training.progress import UpdateResult, draw_forced_mask
-
-logger = logging.getLogger(__name__)
 
 
 class NonFiniteError(FloatingPointError):
@@ -47,15 +38,13 @@ class Updater:
         self._scaler = torch.amp.GradScaler(
             numerics.device.type, enabled=numerics.precision is Precision.fp16
         )
-        # Creates the scale, which the first update needs even if it then runs out of memory.
-        self._scaler.scale(torch.zeros((), device=numerics.device))
         self._names = loss_names(config.training)
         decay = config.training.ema_decay
         self._average = None if decay is None else WeightAverage(model, decay)
 
     def update_weights(
         self, batches: Sequence[Batch], *, update: int, learning_rate: float, num_tokens: int
-    ) -> UpdateResult | None:
+    ) -> UpdateResult:
         """Make an update from one batch, or from several with accumulation.
 
         On a GPU the host waits once, after everything up to clipping was started: it reads the loss
@@ -70,44 +59,28 @@ class Updater:
             num_tokens: Target tokens of all batches of all processes; the loss is averaged over
                 them.
 
-        Returns:
-            The measurements; None if a process ran out of memory and none made the update.
-
         Raises:
             NonFiniteError: The loss or a gradient is not finite; the weights have not changed.
-            DeviceMemoryError: A batch did not fit, and the configuration says stop.
+            DeviceMemoryError: A batch did not fit into the memory of a GPU.
         """
         torch.manual_seed(derive_seed(self._config.seed, "update", update, self._ranks.rank))
         self._model.train()
-        config, shortage = self._config.training, ""
         try:
-            found = [
+            terms = [
                 self.add_gradients(each, update=update, num_tokens=num_tokens).terms
                 for each in batches
             ]
-            terms = torch.stack(found).sum(0)  # (names, 2)
+            sums = torch.stack(terms).sum(0).flatten()  # total and number of tokens of each loss
         except RuntimeError as error:
             if not is_memory_shortage(error):
                 raise
-            shortage = _describe_shortage(batches, update, config)
-            if config.on_out_of_memory is OnOutOfMemory.stop:
-                raise DeviceMemoryError(shortage) from error
-        if shortage:  # outside the handler, because the error holds the tensors of its frames
-            self._model.zero_grad()
-            torch.cuda.empty_cache()
-            terms = torch.zeros(len(self._names), 2, device=self._numerics.device)
-        sums = torch.cat((terms.flatten(), terms.new_full((1,), bool(shortage))))
+            shortage = _describe_shortage(batches, update, self._config.training)
+            raise DeviceMemoryError(shortage) from error
         sum_over_processes([sums])
         sum_gradients(self._model)
         norm = self._clip()
         # The host waits for a GPU only here, where it reads all results at once.
-        *values, num_short, gradient_norm = torch.cat((sums, norm.unsqueeze(0))).tolist()
-        if num_short:
-            shortage = shortage or f"update {update}: the memory of another GPU is too small"
-            logger.warning("%s; the update is skipped", shortage)
-            self._scaler.update(self._scaler.get_scale())  # neither a success nor an overflow
-            self._optimizer.zero_grad()
-            return None
+        *values, gradient_norm = torch.cat((sums, norm.unsqueeze(0))).tolist()
         pairs = zip(values[::2], values[1::2], strict=True)
         losses = dict(zip(self._names, pairs, strict=True))
         self._check_finite(losses["loss"][0], gradient_norm, update=update)
@@ -313,10 +286,8 @@ def _describe_shortage(batches: Sequence[Batch], update: int, config: TrainingCo
         f"from training pair {int(batch.indices[0]) + 1} on"
         for batch in batches
     ]
-    ways = (
-        f"lower training.batching.size={config.batching.size} and raise training.accumulation="
+    return (
+        f"update {update}: the memory of a GPU is too small for {' and '.join(sizes)}; lower "
+        f"training.batching.size={config.batching.size} and raise training.accumulation="
         f"{config.accumulation}, or lower data.max_length"
     )
-    if config.on_out_of_memory is OnOutOfMemory.stop:
-        ways += ", or set training.on_out_of_memory=skip"
-    return f"update {update}: the memory of a GPU is too small for {' and '.join(sizes)}; {ways}"

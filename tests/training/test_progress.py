@@ -56,11 +56,10 @@ def test_an_update_counts_in_total_and_in_the_interval():
     overflow = RESULT._replace(gradient_norm=math.inf)  # of fp16; it has no norm
 
     progress.count_update(overflow, num_tokens=7, seconds=0.25)
-    progress.count_update(None, num_tokens=7, seconds=0.25)  # skipped
 
-    assert (progress.update, progress.updates_of_epoch, progress.skipped_updates) == (5, 0, 1)
+    assert (progress.update, progress.updates_of_epoch) == (4, 4)
     assert (progress.target_tokens, progress.cross_entropy) == (28, 24.0)
-    assert progress.update_seconds == 1.25
+    assert progress.update_seconds == 1.0
     interval = progress.interval
     assert (interval.updates, interval.target_tokens, interval.seconds) == (4, 28, 1.0)
     assert (interval.gradient_norm, interval.overflows) == (1.5, 1)

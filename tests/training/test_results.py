@@ -25,7 +25,6 @@ def test_results_have_all_measurements(run):
 
     expected = {
         "updates",
-        "skipped_updates",
         "best_update",
         "epochs",
         "seconds",

@@ -6,7 +6,6 @@ import math
 import pytest
 import torch
 from pretend_cuda import CUDA, pretend_cuda
-from short_memory import run_short
 from tiny_attention import attention_config
 from tiny_models import FORMS, tiny_batch, tiny_model
 
@@ -18,9 +17,7 @@ from seq2seq.runtime.distributed import Ranks
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.training.updates import NonFiniteError, Updater
 
-READ = (
-    "updates.py: *values, num_short, gradient_norm = torch.cat((sums, norm.unsqueeze(0))).tolist()"
-)
+READ = "updates.py: *values, gradient_norm = torch.cat((sums, norm.unsqueeze(0))).tolist()"
 """The one line of an update at which the host waits."""
 
 
@@ -105,7 +102,7 @@ def test_dropout_of_a_gpu_is_that_of_torch(cuda, monkeypatch):
 def fp16(cuda):
     """Return a model, its updater in fp16, and a function that sets the loss scale."""
     model = cuda.move(model_of("additive", "luong"))
-    updater = make_updater(model, CUDA, Precision.fp16, "training.on_out_of_memory=skip")
+    updater = make_updater(model, CUDA, Precision.fp16)
 
     def set_scale(scale: float) -> None:
         state = updater.state()
@@ -160,19 +157,6 @@ def test_a_run_continues_in_fp16_after_another_precision(fp16, cuda):
     updater.load_state(other.state())
 
     assert updater.state()["scaler"] == before
-
-
-def test_too_little_memory_leaves_the_loss_scale_as_it_was(fp16, monkeypatch):
-    _, updater, _ = fp16
-    run_short(monkeypatch, [1, 3])
-    assert update(updater, host_batch(), 1) is None  # of which no loss has been scaled
-    update(updater, host_batch(), 2)
-    before = updater.state()["scaler"]
-
-    assert update(updater, host_batch(), 3) is None
-
-    assert updater.state()["scaler"] == before
-    assert before["_growth_tracker"] == 1
 
 
 @pytest.mark.skipif(

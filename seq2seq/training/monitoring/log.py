@@ -140,10 +140,8 @@ class ProgressDisplay:
         if self._is_quiet:
             return
         seconds = LINE_SECONDS if self._bar.disable else BAR_SECONDS
-        # All updates may have been skipped.
-        is_new = progress.target_tokens > self._shown.target_tokens
         now = time.monotonic()
-        if is_new and now - self._shown_at >= seconds:
+        if now - self._shown_at >= seconds:
             self._show(progress, now)
 
     def _show(self, progress: Progress, now: float) -> None:
