@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple, cast
 
@@ -13,7 +13,6 @@ from seq2seq.checks import counted
 from seq2seq.config.schema import ScheduleName
 from seq2seq.model.seq2seq import count_parameters
 from seq2seq.runtime.numerics import Numerics
-from seq2seq.training.monitoring.tensorboard import RESULTS, draw_results
 from seq2seq.training.preparation import EvaluationSet
 from seq2seq.training.run_directory import RunDirectory
 from seq2seq.training.trainer import Trainer
@@ -24,8 +23,6 @@ logger = logging.getLogger(__name__)
 NUM_SAMPLES = 3
 _NUM_MAPS = 200
 """Number of sentences whose attention is kept for comparing several runs."""
-_OF_RUN = ("parameters", "seconds", "target_tokens_per_second", "updates", "best_update")
-"""Measures of a run that are not scores."""
 
 
 class FinalScores(NamedTuple):
@@ -85,8 +82,6 @@ def _write(trainer: Trainer, found: FinalScores, average: dict[str, object] | No
     directory.write(
         directory.results.name, json.dumps(results, indent=2, ensure_ascii=False) + "\n"
     )
-    update = trainer.progress.best_update
-    draw_results(directory.tensorboard, trainer.config, _measures(found, results), update=update)
 
 
 def log_results(trainer: Trainer, found: FinalScores) -> None:
@@ -191,16 +186,6 @@ def _results(trainer: Trainer, found: FinalScores) -> dict[str, object]:
         "training_data": trainer.data.fingerprint,
         "precision": numerics.precision.value,
         "attention": trainer.config.attention.name,
-    }
-
-
-def _measures(found: FinalScores, results: Mapping[str, object]) -> dict[str, float]:
-    """Return the measures for the table of hyperparameters, by tag."""
-    test = found.sets["test"].scores if "test" in found.sets else {}
-    return {
-        **{f"{RESULTS}/test_{name}": value for name, value in test.items()},
-        **{f"{RESULTS}/valid_{name}": value for name, value in found.valid.scores.items()},
-        **{f"{RESULTS}/{name}": cast(float, results[name]) for name in _OF_RUN},
     }
 
 

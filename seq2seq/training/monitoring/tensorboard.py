@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, BinaryIO, Literal
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
-from torch.utils.tensorboard.summary import hparams, text
+from torch.utils.tensorboard.summary import text
 
-from seq2seq.config.schema import TrainConfig
-from seq2seq.config.serialization import flatten_config
-from seq2seq.files.atomic import create_file, whole_file
+from seq2seq.files.atomic import create_file
 from seq2seq.training.loss import perplexity
 from seq2seq.training.monitoring.trackers import Service, Tracker
 from seq2seq.training.progress import Progress
@@ -32,10 +30,6 @@ TRAIN_LOSS = "train/loss"
 # TensorBoard shows groups of charts in the order of their names: main, train, valid ...
 MAIN = "main"
 _MAIN_SCORES = ("bleu", "loss")
-RESULTS = "z_results"
-"""Group of the charts of a finished run, which have one point each."""
-_RESULTS = ".results"
-"""Suffix of the event file with the test scores."""
 
 
 class EventFile:
@@ -185,34 +179,6 @@ class TensorBoard:
         self.tracker.add(values, update)
 
 
-def draw_results(
-    path: Path, config: TrainConfig, measures: Mapping[str, float], *, update: int
-) -> None:
-    """Write the configuration and the measures of a run for the table of hyperparameters.
-
-    They have their own file, which replaces the file of an earlier end of the run.
-
-    Args:
-        path: Directory of the curves.
-        config: The configuration of the run.
-        measures: Measures of the finished run by tag, such as `test/bleu`.
-        update: The update whose weights were scored.
-    """
-    values = {
-        key: value if isinstance(value, int | float | str) else str(value)
-        for key, value in flatten_config(config).items()
-    }
-    for earlier in path.glob(f"*{_RESULTS}*"):  # also a hidden file of a killed process
-        earlier.unlink()
-    with whole_file(new_event_file(path, suffix=_RESULTS)) as content:
-        file = EventFile(content)
-        # A description of the experiment would cover only this run. Without it, TensorBoard
-        # collects the keys and measures of all runs, and knows which keys differ.
-        _, start, end = hparams(values, dict(measures))  # type: ignore[no-untyped-call]
-        for summary in (start, end, *_points(measures)):
-            file.add(summary, update)
-
-
 def _literal(shown: str) -> str:
     """Escape what would be Markdown or HTML."""
     return re.sub(r"([\\`*_{}\[\]()#+.!-])", r"\\\1", html.escape(shown, quote=False))
@@ -222,11 +188,11 @@ def _points(values: Mapping[str, float]) -> Iterator[Summary]:
     return (Summary(value=[Summary.Value(tag=tag, simple_value=values[tag])]) for tag in values)
 
 
-def new_event_file(folder: Path, *, suffix: str = "") -> Path:
+def new_event_file(folder: Path) -> Path:
     """Return a path after all others, because TensorBoard reads files in the order of their names.
 
     Their numbers are the time in nanoseconds, unless the clock was set back.
     """
     numbers = (path.name.split(".")[3] for path in folder.glob("events.out.tfevents.*"))
     last = max((int(number) for number in numbers if number.isdecimal()), default=0)
-    return folder / f"events.out.tfevents.{max(time.time_ns(), last + 1)}{suffix}"
+    return folder / f"events.out.tfevents.{max(time.time_ns(), last + 1)}"

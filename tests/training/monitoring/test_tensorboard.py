@@ -12,18 +12,13 @@ import torch
 from markdown import markdown
 from matplotlib.figure import Figure
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
-from tiny_training import event_files, read_scalars, read_tags, tiny_config
+from tiny_training import event_files, read_scalars, read_tags
 
 from seq2seq.data.tokenizers.words import CharacterTokenizer
 from seq2seq.files.atomic import create_file
 from seq2seq.inference.results import EncodedLine, make_translation
 from seq2seq.search.config import Hypothesis
-from seq2seq.training.monitoring.tensorboard import (
-    EventFile,
-    TensorBoard,
-    draw_results,
-    new_event_file,
-)
+from seq2seq.training.monitoring.tensorboard import EventFile, TensorBoard, new_event_file
 from seq2seq.training.progress import Interval, Progress
 from seq2seq.training.validation import Evaluation, Sample
 
@@ -60,12 +55,6 @@ def evaluation(*, num_heads: int = 2) -> Evaluation:
     )
 
 
-def draw(board: TensorBoard, loss: float, *, update: int) -> None:
-    interval = Interval(updates=1, target_tokens=2, losses={"loss": (2 * loss, 2)}, seconds=0.5)
-    progress = Progress(update=update, interval=interval)
-    board.updates(progress, learning_rate=0.1, teacher_forcing_ratio=1.0)
-
-
 @pytest.mark.parametrize(("num_guided", "overflows"), [(0, 0), (3, 1), (3, 2)])
 def test_an_interval_draws_its_means(tmp_path, num_guided, overflows):
     interval = Interval(
@@ -97,21 +86,6 @@ def test_an_interval_draws_its_means(tmp_path, num_guided, overflows):
     if overflows < 2:
         expected["train/gradient_norm"] = 0.6 / (2 - overflows)
     assert points == pytest.approx(expected)
-
-
-def test_the_results_of_a_later_end_replace_those_of_an_earlier_one(tmp_path):
-    path = tmp_path / "board"
-    with TensorBoard(path, first_update=1) as board:
-        draw(board, 0.5, update=1)
-    config = tiny_config(tmp_path)
-    for update, bleu in ((1, 10.0), (1, 10.0), (2, 12.5)):
-        draw_results(path, config, {"z_results/test_bleu": bleu}, update=update)
-
-    events = [event for file in event_files(path) for event in EventFileLoader(str(file)).Load()]
-    tags = [value.tag for event in events for value in event.summary.value]
-    assert tags.count("z_results/test_bleu") == tags.count("_hparams_/session_start_info") == 1
-    points = read_scalars(path)
-    assert (points["z_results/test_bleu"], points["train/loss"]) == ({2: 12.5}, {1: 0.5})
 
 
 @pytest.mark.parametrize("num_heads", [0, 1, 3])
@@ -198,14 +172,13 @@ def test_tensorboard_reads_what_was_flushed_before_a_kill(tmp_path):
 
 def test_the_names_of_later_files_follow_even_if_the_clock_was_set_back(tmp_path, monkeypatch):
     names = []
-    for nanoseconds, suffix in ((2_000, ""), (1_000, ""), (1_500, ".results"), (9_000, "")):
+    for nanoseconds in (2_000, 1_000, 9_000):
         monkeypatch.setattr(time, "time_ns", lambda nanoseconds=nanoseconds: 10**18 + nanoseconds)
-        path = new_event_file(tmp_path, suffix=suffix)
+        path = new_event_file(tmp_path)
         path.touch()
         names.append(path.name)
 
     assert names == sorted(names)
-    assert names[2] == "events.out.tfevents.1000000000000002002.results"
 
 
 def test_an_image_has_the_size_of_its_figure(tmp_path):
