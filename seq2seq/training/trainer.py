@@ -47,8 +47,6 @@ from seq2seq.training.validation import (
 
 logger = logging.getLogger(__name__)
 
-_SAVING_SHARE = 0.01
-"""Maximum share of the training time that saves between validations may take."""
 _BUSY_SECONDS, _BUSY_SHARE = 10.0, 0.6
 """After `_BUSY_SECONDS` of updates, a machine is busy if the share of work is below
 `_BUSY_SHARE`."""
@@ -97,9 +95,7 @@ class Trainer:
             signals=self.signals,
         )
         self._clock = time.monotonic()
-        minutes = config.training.save_every_minutes
-        self._save_interval = math.inf if minutes is None else 60 * minutes
-        self._save_due = self._clock + self._save_interval
+        self._saved_at = self._clock
         self._seconds = self._working_seconds = 0.0
 
     def train(self) -> None:
@@ -144,7 +140,7 @@ class Trainer:
                     raise Interrupted(stop_signal)
                 if progress.validation_is_due(training):
                     self._validate(board)
-                elif time.monotonic() >= self._save_due:
+                elif self._save_is_due():
                     self._save_last(board)
             if progress.validated_update < progress.update:
                 self._validate(board)
@@ -393,7 +389,6 @@ class Trainer:
     def _save_last(self, board: TensorBoard) -> None:
         if not self.ranks.is_first:
             return
-        started = time.monotonic()
         board.flush()  # a resumed run does not write earlier points again
         state: TrainingState = {
             "fingerprint": self.data.fingerprint,
@@ -402,8 +397,11 @@ class Trainer:
         }
         self.directory.save_last(self._checkpoint(self.model, state), self.progress)
         board.tracker.send()
-        ended = time.monotonic()
-        self._save_due = ended + max(self._save_interval, (ended - started) / _SAVING_SHARE)
+        self._saved_at = time.monotonic()
+
+    def _save_is_due(self) -> bool:
+        minutes = self.config.training.save_every_minutes
+        return minutes is not None and time.monotonic() - self._saved_at >= 60 * minutes
 
     def _checkpoint(self, model: Seq2Seq, state: TrainingState | None = None) -> Checkpoint:
         return Checkpoint(

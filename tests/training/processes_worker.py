@@ -21,7 +21,7 @@ from hydra.core import utils as hydra_utils
 from seq2seq.cli.train import main
 from seq2seq.runtime.distributed import process_group
 from seq2seq.runtime.torchrun import is_first_process
-from seq2seq.training import preparation, results, run, trainer
+from seq2seq.training import preparation, results, run
 from seq2seq.training.updates import Updater
 from seq2seq.training.validation import Evaluator
 
@@ -53,8 +53,6 @@ def prepare(patch: pytest.MonkeyPatch, step: dict) -> None:
     rank, restart = int(os.environ["RANK"]), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
     if rank == 1:  # the clocks of two machines differ
         patch.setattr(hydra_utils, "datetime", LateClock)
-    # Even if saving takes longer than training.
-    patch.setattr(trainer, "_SAVING_SHARE", 1e9)
     if step.get("bad_data") and rank == 1:
         patch.setattr(preparation, "prepare_data", fail)
     if step.get("no_device") and rank == 1:

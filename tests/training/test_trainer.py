@@ -1,6 +1,5 @@
 import copy
 import json
-import math
 import time
 from dataclasses import asdict
 
@@ -12,7 +11,6 @@ from tiny_training import read_scalars, tiny_run, tiny_trainer
 from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.data.batching import collate
 from seq2seq.training import trainer as trainer_module
-from seq2seq.training.monitoring.tensorboard import TensorBoard
 from seq2seq.training.trainer import Trainer
 from seq2seq.training.updates import NonFiniteError, Updater
 from seq2seq.training.validation import Evaluator
@@ -450,20 +448,13 @@ def test_one_validation_has_no_average(tmp_path, monkeypatch):
     assert not (tmp_path / "runs" / "tiny" / "average.pt").exists()
 
 
-@pytest.mark.parametrize(
-    ("minutes", "cost", "wait"),
-    [("2", 0, 120), ("2", 1, 120), ("2", 3, 300), ("null", 3, math.inf)],
-)
-def test_a_save_is_due_after_the_interval_or_later_to_cost_one_percent(
-    make, monkeypatch, minutes, cost, wait
-):
-    now = [100.0]
-    monkeypatch.setattr("time.monotonic", lambda: now[0])
-    trainer = make(f"training.save_every_minutes={minutes}")
-    assert trainer._save_due == (math.inf if minutes == "null" else 220)
-    monkeypatch.setattr(trainer.directory, "save_last", lambda *_: now.append(now.pop() + cost))
+@pytest.mark.parametrize(("minutes", "expected"), [("1e-9", [1, 2, 3, 4]), ("null", [2, 4])])
+def test_last_is_saved_between_validations_after_some_minutes(make, monkeypatch, minutes, expected):
+    every_2 = ("training.max_updates=4", "training.validation.every_updates=2")
+    trainer = make(*every_2, f"training.save_every_minutes={minutes}")
+    saved = []
+    monkeypatch.setattr(trainer, "_save_last", lambda board: saved.append(trainer.progress.update))
 
-    with TensorBoard(None, first_update=1) as board:
-        trainer._save_last(board)
+    trainer.train()
 
-    assert trainer._save_due == 100 + cost + wait
+    assert saved == expected
