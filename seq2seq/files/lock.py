@@ -21,7 +21,7 @@ _HAS_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 class DirectoryInUseError(ValueError):
-    """Another process uses a directory, or may use what is now at its path."""
+    """Another process uses a directory."""
 
 
 class DirectoryLock:
@@ -73,24 +73,13 @@ class DirectoryLock:
             )
             self._held = self._path.lstat()
 
-    def check(self) -> None:
-        """Check that the path still leads to the directory that was locked.
-
-        Raises:
-            DirectoryInUseError: The directory was moved, replaced or deleted.
-        """
-        if self._held is not None and not self._is_in_place(self._held):
-            raise DirectoryInUseError(
-                f"{self._directory} was moved, replaced or deleted while this process used it; "
-                "nothing more is written there: use resume=true where the directory is now"
-            )
-
     def release(self) -> None:
         """Delete the lock file, and the directories that were created for it if they are empty."""
         if self._held is None:
             return
-        if self._is_in_place(self._held):
-            with contextlib.suppress(OSError):  # Windows: filelock deletes it later
+        with contextlib.suppress(OSError):  # it is gone, or Windows lets filelock delete it later
+            # If the directory was moved, another process may hold the lock at its path.
+            if os.path.samestat(self._held, self._path.lstat()):
                 self._path.unlink()
         self._lock.release()
         remove_empty(self._directory, keep=self._existing)
@@ -108,10 +97,3 @@ class DirectoryLock:
         with contextlib.suppress(OSError, UnicodeDecodeError):
             return self._path.read_text(encoding="utf-8").strip() or "another process"
         return "another process"
-
-    def _is_in_place(self, held: os.stat_result) -> bool:
-        """Return whether the locked file is still the one at the path."""
-        try:
-            return os.path.samestat(held, self._path.lstat())
-        except (FileNotFoundError, NotADirectoryError):
-            return False

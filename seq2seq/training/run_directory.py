@@ -1,10 +1,9 @@
 """The directory of a run: its files, who may write them, and which checkpoints it keeps."""
 
-import contextlib
 import json
 import logging
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,10 +29,7 @@ _WAY_OUT = "train the run again"
 
 
 class RunDirectory:
-    """Names the files of a run, writes and reads them, and protects other runs.
-
-    Every write checks that the path still leads to the directory that was locked.
-    """
+    """Names the files of a run, writes and reads them, and protects other runs."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -47,7 +43,6 @@ class RunDirectory:
         self.tensorboard = path / "tensorboard"
         self.failure = path / "failed.txt"
         self.overrides = path / "overrides.txt"
-        self._lock: DirectoryLock | None = None
 
     @property
     def has_run(self) -> bool:
@@ -81,8 +76,7 @@ class RunDirectory:
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"{self.path} exists and is not a run; choose another run_name")
         advice = "wait until that run ends, stop it or choose another run_name"
-        self._lock = DirectoryLock(self.path, advice=advice)
-        return self._lock
+        return DirectoryLock(self.path, advice=advice)
 
     def check(self, config: TrainConfig) -> None:
         """Check that the run may start, before anything is read or written.
@@ -126,19 +120,17 @@ class RunDirectory:
 
     def open(self, config: TrainConfig) -> None:
         """Create the directory, or delete the run that is to be overwritten."""
-        with self._writing():
-            if config.overwrite and self.has_run:
-                self._clear()
-            self.path.mkdir(parents=True, exist_ok=True)
-            for path in self.path.iterdir():
-                if is_temporary(path) and path.is_file():  # left by a killed process
-                    path.unlink()
-            self.failure.unlink(missing_ok=True)
-            # resume and overwrite say how a run starts; they do not describe the run.
-            saved = replace(
-                config, resume=False, overwrite=False, resume_changes=self._all_changes(config)
-            )
-            save_config(saved, self.config)
+        if config.overwrite and self.has_run:
+            self._clear()
+        self.path.mkdir(parents=True, exist_ok=True)
+        for path in self.path.iterdir():
+            if is_temporary(path) and path.is_file():  # left by a killed process
+                path.unlink()
+        self.failure.unlink(missing_ok=True)
+        # resume and overwrite say how a run starts; they do not describe the run.
+        changes = self._all_changes(config)
+        saved = replace(config, resume=False, overwrite=False, resume_changes=changes)
+        save_config(saved, self.config)
 
     def record_overrides(self, overrides: Sequence[str]) -> None:
         """Write the overrides of a sweep's job, one a line."""
@@ -209,7 +201,7 @@ class RunDirectory:
 
     def write_statistics(self, split: str, arrays: Mapping[str, Array]) -> None:
         """Write the statistics of each sentence of a scored set; see `text`."""
-        with self._writing(), whole_file(self.text(split, "npz")) as file:
+        with whole_file(self.text(split, "npz")) as file:
             np.savez_compressed(file, allow_pickle=False, **arrays)
 
     def read_statistics(self, split: str) -> dict[str, Array]:
@@ -281,12 +273,11 @@ class RunDirectory:
         The next one is deleted if last.pt names another update as the best: the process was killed
         between writing the two, and the resumed run may differ.
         """
-        with self._writing():
-            for path, update in self._numbered(".best"):
-                if progress.best and update == progress.best_update:
-                    path.replace(self.best)
-                else:
-                    path.unlink()
+        for path, update in self._numbered(".best"):
+            if progress.best and update == progress.best_update:
+                path.replace(self.best)
+            else:
+                path.unlink()
 
     def delete_steps(self, config: TrainConfig, progress: Progress) -> None:
         """Delete each step-<n>.pt of the run that is not among the best checkpoints.
@@ -294,38 +285,18 @@ class RunDirectory:
         They are deleted last, so that a killed run has all checkpoints that its last.pt names.
         """
         kept = _steps_to_keep(config, progress)
-        with self._writing():
-            for update in {*progress.steps}.difference(kept):
-                self.step(update).unlink(missing_ok=True)
+        for update in {*progress.steps}.difference(kept):
+            self.step(update).unlink(missing_ok=True)
         progress.steps = [update for update in progress.steps if update in kept]
 
     def save(self, path: Path, checkpoint: Checkpoint) -> None:
         """Write a checkpoint of the run; it is complete or absent."""
-        with self._writing():
-            save_checkpoint(path, checkpoint)
+        save_checkpoint(path, checkpoint)
 
     def write(self, name: str, text: str) -> None:
         """Write a file atomically: it is complete or absent."""
-        with self._writing(), whole_file(self.path / name) as file:
+        with whole_file(self.path / name) as file:
             file.write(text.encode("utf-8"))
-
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Check that the locked directory is still at its path, in a context that writes to it.
-
-        Raises:
-            DirectoryInUseError: It was moved, replaced or deleted.
-        """
-        self._check_lock()
-        try:
-            yield
-        except OSError:  # perhaps the directory was moved meanwhile
-            self._check_lock()
-            raise
-
-    def _check_lock(self) -> None:
-        if self._lock is not None:
-            self._lock.check()
 
     def _read_lines(self, file: Path) -> list[str]:
         try:

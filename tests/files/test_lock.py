@@ -75,10 +75,9 @@ def test_the_lock_of_a_moved_directory_leaves_that_of_its_successor(tmp_path):
     first.acquire()
     (tmp_path / "mine").rename(tmp_path / "moved")
 
-    with locked(tmp_path / "mine") as second:
+    with locked(tmp_path / "mine"):
         first.release()
 
-        second.check()
         with pytest.raises(ValueError, match=r"in use by"):
             locked(tmp_path / "mine").acquire()
 
@@ -104,11 +103,8 @@ def test_a_file_system_without_locks_is_used_with_a_warning(tmp_path, monkeypatc
 
     monkeypatch.setattr("fcntl.flock", flock)
 
-    with locked(tmp_path / "mine") as held:
-        held.check()
-        (tmp_path / "mine").rename(tmp_path / "moved")
-        with pytest.raises(ValueError, match="was moved, replaced or deleted"):
-            held.check()
+    with locked(tmp_path / "mine"):
+        pass
 
     assert "mine cannot be locked (No locks available)" in caplog.text
 

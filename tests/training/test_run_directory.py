@@ -8,7 +8,6 @@ from tiny_training import tiny_trainer
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.config.schema import TrainConfig, load_config
-from seq2seq.files.lock import LOCK_NAME
 from seq2seq.training.progress import Progress
 from seq2seq.training.run_directory import RunDirectory
 
@@ -222,24 +221,6 @@ def test_resuming_deletes_nothing(directory):
     directory.open(config("resume=true"))
 
     assert names(directory) == before
-
-
-def test_nothing_is_written_to_another_run_at_the_path_of_a_moved_one(directory, tmp_path):
-    with directory.lock():
-        directory.path.rename(tmp_path / "moved")
-        other = RunDirectory(directory.path)
-        with other.lock():
-            (other.path / "best.pt").write_text("of the other run")
-
-            for write in (
-                lambda: directory.write("results.json", "{}"),
-                lambda: directory.replace_best(Progress()),
-                lambda: directory.open(config("resume=true")),
-            ):
-                with pytest.raises(ValueError, match="mine was moved, replaced or deleted while"):
-                    write()
-            assert names(other) == {"best.pt", LOCK_NAME}
-            assert other.best.read_text() == "of the other run"
 
 
 def test_written_text_is_utf8_with_plain_line_ends(directory):
