@@ -75,9 +75,6 @@ class Progress:
     """Number of validations whose BLEU or chrF was too close to 0 to rank checkpoints."""
     best: list[tuple[float, int]] = field(default_factory=list)
     """(value, update) of the checkpoints to keep, best first."""
-    steps: list[int] = field(default_factory=list)
-    """Updates whose step-<n>.pt the run has written and not deleted; other such files belong to the
-    user."""
     validated_update: int = 0
     """Update of the last validation."""
     valid_fingerprint: str = ""
@@ -85,9 +82,9 @@ class Progress:
     interval: Interval = field(default_factory=Interval)
 
     @property
-    def best_update(self) -> int:
-        """The update of the best checkpoint."""
-        return self.best[0][1]
+    def best_updates(self) -> list[int]:
+        """The updates of the checkpoints to keep, best first."""
+        return [update for _, update in self.best]
 
     @property
     def epoch_share(self) -> float:

@@ -174,7 +174,7 @@ def _results(trainer: Trainer, found: FinalScores) -> dict[str, object]:
         "other_valid": {name.removeprefix("valid."): each for name, each in summaries.items()},
         "validations": read_history(trainer.directory),
         "updates": progress.update,
-        "best_update": progress.best_update,
+        "best_update": progress.best_updates[0],
         "epochs": round(progress.epoch + progress.epoch_share, 2),
         "seconds": round(progress.seconds, 1),
         "target_tokens": progress.target_tokens,

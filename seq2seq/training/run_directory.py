@@ -18,7 +18,6 @@ from seq2seq.files.atomic import is_temporary, whole_file
 from seq2seq.files.lock import LOCK_NAME, DirectoryLock
 from seq2seq.files.paths import expand_home
 from seq2seq.files.text import read_lines
-from seq2seq.training.progress import Progress
 from seq2seq.training.resume import check_changes
 
 logger = logging.getLogger(__name__)
@@ -224,70 +223,41 @@ class RunDirectory:
         """Return the error for a file of the run that cannot be read."""
         return ValueError(f"{file} is damaged ({describe_error(error)}); {_WAY_OUT}")
 
-    def keep_best(self, checkpoint: Checkpoint, progress: Progress) -> None:
-        """Write the next best.pt and, if several are kept, step-<n>.pt.
+    def keep_best(self, checkpoint: Checkpoint, best: Sequence[int], *, update: int) -> list[int]:
+        """Write a checkpoint as best.pt if it is the best, and as step-<n>.pt if several are kept.
 
-        The next best.pt is hidden, since a user may copy a checkpoint to a name like best-100.pt.
+        A run that is killed before it writes last.pt makes the same updates again when it is
+        resumed, and writes the same files.
 
         Args:
             checkpoint: The weights that were validated last.
-            progress: The counters, with this validation. Checkpoints that are missing are removed
-                from its best ones, with a warning. The step-<n>.pt are recorded in it.
+            best: Updates of the best checkpoints, best first.
+            update: Update of the checkpoint.
+
+        Returns:
+            `best` without the updates whose file is missing.
         """
-        earlier = [update for _, update in progress.best if update != progress.update]
-        for update in _steps_to_keep(checkpoint.config, progress):
-            path = self.step(update)
-            if update == progress.update:
-                self.save(path, checkpoint)
-            elif not path.exists() and update == earlier[0]:
+        earlier = [each for each in best if each != update]
+        missing = []
+        if checkpoint.config.training.validation.keep_best > 1:
+            if update in best:
+                self.save(self.step(update), checkpoint)
+            if earlier and not self.step(earlier[0]).exists():
                 # The run kept one checkpoint before it was resumed.
-                self.save(path, load_checkpoint(self.best))
-            elif not path.exists():
-                progress.best = [each for each in progress.best if each[1] != update]
-                logger.warning("%s is missing; it no longer counts as one of the best", path)
-                continue
-            if update not in progress.steps:
-                progress.steps.append(update)
-        if progress.best_update == progress.update:
-            self.save(self.path / f".best-{progress.update}.pt", checkpoint)
+                self.save(self.step(earlier[0]), load_checkpoint(self.best))
+            missing = [each for each in earlier if not self.step(each).exists()]
+        if update == best[0]:
+            self.save(self.best, checkpoint)
+        for each in missing:
+            logger.warning("%s is missing; it no longer counts as one of the best", self.step(each))
+        return [each for each in best if each not in missing]
 
-    def save_last(self, checkpoint: Checkpoint, progress: Progress) -> None:
-        """Write last.pt, from which the run can be resumed, and then best.pt if it is new.
-
-        Args:
-            checkpoint: The weights in training, and the state that resuming needs.
-            progress: The counters, whose best checkpoints are kept.
-        """
-        self.save(self.last, checkpoint)
-        self.finish_save(checkpoint.config, progress)
-
-    def finish_save(self, config: TrainConfig, progress: Progress) -> None:
-        """Finish a save after last.pt is written, also for a run that was killed at this point."""
-        self.replace_best(progress)
-        if progress.best:  # else the list was reset, but last.pt still names the files
-            self.delete_steps(config, progress)
-
-    def replace_best(self, progress: Progress) -> None:
-        """Replace best.pt with the next one if last.pt names its update.
-
-        The next one is deleted if last.pt names another update as the best: the process was killed
-        between writing the two, and the resumed run may differ.
-        """
-        for path, update in self._numbered(".best"):
-            if progress.best and update == progress.best_update:
-                path.replace(self.best)
-            else:
+    def delete_steps(self, *, besides: Sequence[int] = ()) -> None:
+        """Delete each step-<n>.pt of an update that is not named."""
+        for path in self.path.glob("step-*.pt"):
+            number = path.stem.removeprefix("step-")
+            if number.isdecimal() and int(number) not in besides:  # other files are the user's
                 path.unlink()
-
-    def delete_steps(self, config: TrainConfig, progress: Progress) -> None:
-        """Delete each step-<n>.pt of the run that is not among the best checkpoints.
-
-        They are deleted last, so that a killed run has all checkpoints that its last.pt names.
-        """
-        kept = _steps_to_keep(config, progress)
-        for update in {*progress.steps}.difference(kept):
-            self.step(update).unlink(missing_ok=True)
-        progress.steps = [update for update in progress.steps if update in kept]
 
     def save(self, path: Path, checkpoint: Checkpoint) -> None:
         """Write a checkpoint of the run; it is complete or absent."""
@@ -303,13 +273,6 @@ class RunDirectory:
             return read_lines(file)
         except ValueError as error:
             raise self.damaged(file, error) from error
-
-    def _numbered(self, name: str) -> list[tuple[Path, int]]:
-        """Return the files NAME-<n>.pt and their numbers; files of other names are the user's."""
-        numbers = (
-            (path, path.stem.removeprefix(f"{name}-")) for path in self.path.glob(f"{name}-*.pt")
-        )
-        return [(path, int(number)) for path, number in numbers if number.isdecimal()]
 
     def _is_free(self) -> bool:
         """Return whether the directory contains nothing but what a run may replace.
@@ -331,21 +294,15 @@ class RunDirectory:
 
     def _clear(self) -> None:
         """Delete only the files of a run, the configuration last."""
-        numbered = [path for name in (".best", "step") for path, _ in self._numbered(name)]
+        self.delete_steps()
         # The files of a further validation set are named like its statistics.
         sets = ["test", "valid", *(path.stem for path in self.path.glob("valid.*.npz"))]
         texts = [self.text(name, kind) for name in sets for kind in _OF_SETS]
         named = [self.best, self.last, self.average, self.log, self.tensorboard]
         named += [self.failure, self.overrides, self.validations]
         named += [self.results, self.config]
-        for path in [*numbered, *texts, *named]:
+        for path in [*texts, *named]:
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
-
-
-def _steps_to_keep(config: TrainConfig, progress: Progress) -> list[int]:
-    """Return the updates of the step-<n>.pt to keep; none if best.pt is the only one kept."""
-    is_alone = config.training.validation.keep_best == 1
-    return [] if is_alone else [update for _, update in progress.best]

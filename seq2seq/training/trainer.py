@@ -109,7 +109,7 @@ class Trainer:
         """
         training, progress, is_first = self.config.training, self.progress, self.ranks.is_first
         if is_first:
-            self.directory.finish_save(self.config, progress)
+            self._delete_steps()  # the run may have been killed before it did
         self._clock = time.monotonic()
         first_update = progress.update + 1
         path = self.directory.tensorboard if is_first else None
@@ -182,7 +182,7 @@ class Trainer:
             None if no average is asked for or fewer than two checkpoints were validated.
         """
         config, directory, progress = self.config.training, self.directory, self.progress
-        updates = [update for _, update in progress.best]
+        updates = progress.best_updates
         if not config.average_best or len(updates) < 2:
             return None
         steps = [directory.step(each) for each in updates]
@@ -193,13 +193,13 @@ class Trainer:
         evaluation = self.evaluator.evaluate(model, slow=False)
         is_best = metric_value(evaluation, config.validation.metric) > progress.best[0][0]
         if self.ranks.is_first:
-            best = average if is_best else load_checkpoint(directory.step(progress.best_update))
+            best = average if is_best else load_checkpoint(directory.step(updates[0]))
             directory.save(directory.best, best)
         logger.info(
             "average of updates %s: valid %s; best.pt is %s",
             ", ".join(map(str, sorted(updates))),
             evaluation,
-            "the average" if is_best else f"update {progress.best_update}",
+            "the average" if is_best else f"update {updates[0]}",
         )
         return {"updates": updates, "is_best": is_best, "valid": evaluation.summary()}
 
@@ -300,7 +300,7 @@ class Trainer:
                 "update %d",
                 progress.update,
                 counted(progress.since_best, "validation"),
-                progress.best_update,
+                progress.best_updates[0],
             )
         elif progress.update < first_update:
             logger.info(
@@ -357,7 +357,8 @@ class Trainer:
         except Interrupted:
             self._save_last(board)
             raise
-        self._keep_best(evaluation, model)
+        self._count_validation(evaluation)
+        self._keep_best(model)
         logger.info(
             "update %d, epoch %.1f, %.1f min, valid %s",
             progress.update,
@@ -375,15 +376,20 @@ class Trainer:
             board.other_validation(name, other, update=progress.update)
         self._save_last(board)
 
-    def _keep_best(self, evaluation: Evaluation, model: Seq2Seq) -> None:
-        """Count a validation, and keep the weights if they are among the best."""
-        progress, metric = self.progress, self.config.training.validation.metric
+    def _count_validation(self, evaluation: Evaluation) -> None:
+        metric = self.config.training.validation.metric
         value = metric_value(evaluation, metric)
-        count_zero_score(progress, value, metric)
-        progress.count_validation(value, self.config.training)
+        count_zero_score(self.progress, value, metric)
+        self.progress.count_validation(value, self.config.training)
+
+    def _keep_best(self, model: Seq2Seq) -> None:
+        """Keep the validated weights if they are among the best, in rank 0."""
+        progress = self.progress
         if self.ranks.is_first:
-            self.directory.keep_best(self._checkpoint(model), progress)
-        # Rank 0 drops checkpoints whose files are missing.
+            kept = self.directory.keep_best(
+                self._checkpoint(model), progress.best_updates, update=progress.update
+            )
+            progress.best = [each for each in progress.best if each[1] in kept]
         progress.best = self.ranks.share_from_first(progress.best)
 
     def _save_last(self, board: TensorBoard) -> None:
@@ -395,9 +401,16 @@ class Trainer:
             "progress": asdict(replace(self.progress, seconds=self._seconds_so_far())),
             "updater": self.updater.state(),
         }
-        self.directory.save_last(self._checkpoint(self.model, state), self.progress)
+        self.directory.save(self.directory.last, self._checkpoint(self.model, state))
+        self._delete_steps()
         board.tracker.send()
         self._saved_at = time.monotonic()
+
+    def _delete_steps(self) -> None:
+        """Delete the checkpoints that last.pt no longer names among the best."""
+        if self.progress.best:  # otherwise the list was reset, and last.pt still names them
+            keeps_several = self.config.training.validation.keep_best > 1
+            self.directory.delete_steps(besides=self.progress.best_updates if keeps_several else [])
 
     def _save_is_due(self) -> bool:
         minutes = self.config.training.save_every_minutes

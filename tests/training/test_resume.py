@@ -12,7 +12,6 @@ from tiny_training import read_scalars, tiny_run, write_corpus
 
 from seq2seq.data.batching import SampledCorpus
 from seq2seq.runtime.process import Interrupted
-from seq2seq.training import run_directory
 from seq2seq.training.run_directory import RunDirectory
 from seq2seq.training.trainer import Trainer
 from seq2seq.training.updates import Updater
@@ -84,31 +83,6 @@ def kill_and_resume(folder: Path, *overrides: str, monkeypatch, call: int) -> No
     train(folder, *overrides, "resume=true")
 
 
-def validate_as(monkeypatch, losses: list[float]) -> None:
-    """Replace the losses of the first validations."""
-    original, left = Evaluator.evaluate, iter(losses)
-
-    def evaluate(self, model, *, slow):
-        found = original(self, model, slow=slow)
-        found.scores["loss"] = next(left, found.scores["loss"])
-        return found
-
-    monkeypatch.setattr(Evaluator, "evaluate", evaluate)
-
-
-def kill_before_last(monkeypatch, *, save: int) -> None:
-    """Make the n-th save of last.pt end the process before it."""
-    original, saves = run_directory.save_checkpoint, []
-
-    def save_checkpoint(path, checkpoint):
-        saves.extend([path] if path.name == "last.pt" else [])
-        if len(saves) == save:
-            raise Killed
-        original(path, checkpoint)
-
-    monkeypatch.setattr(run_directory, "save_checkpoint", save_checkpoint)
-
-
 def send_in(monkeypatch, *, update: int, number: int) -> None:
     """Send a signal during an update."""
     original = Updater.update_weights
@@ -140,7 +114,6 @@ def test_the_run_has_validations_curves_and_schedules(uninterrupted):
         pytest.param(Updater, "update_weights", 4, id="before-any-checkpoint"),
         pytest.param(Updater, "update_weights", 11, id="between-validations"),
         pytest.param(Trainer, "_save_last", 3, id="between-best-and-last"),
-        pytest.param(RunDirectory, "replace_best", 4, id="between-last-and-best"),
         pytest.param(RunDirectory, "delete_steps", 5, id="before-old-checkpoints-are-deleted"),
         pytest.param(Evaluator, "evaluate", 6, id="while-scoring-the-average"),
     ],
@@ -312,24 +285,3 @@ def test_a_resumed_finished_run_is_only_scored_again(
     assert "train anew with overwrite=true" in caplog.text
     assert (run / "last.pt").read_bytes() == before
     assert_same_run(uninterrupted, run)
-
-
-def test_best_is_the_one_that_last_names_if_a_killed_run_goes_on_differently(
-    folder, run, monkeypatch
-):
-    constant = ("training.schedule.name=constant", "training.average_best=false")
-    budget = (*constant, "training.validation.keep_best=1", "training.max_updates=8")
-    with monkeypatch.context() as patch:
-        validate_as(patch, [1.0, 2.0, 0.5])  # after 4, 8 and 12 updates
-        train(folder, *budget)
-    expected = torch.load(run / "best.pt", weights_only=True)["model"]
-    shutil.rmtree(run)
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        validate_as(patch, [1.0, 2.0, 0.5])
-        kill_before_last(patch, save=3)
-        train(folder, *budget, "training.max_updates=12")
-
-    train(folder, *budget, "resume=true")
-
-    assert_equal(torch.load(run / "best.pt", weights_only=True)["model"], expected)
-    assert not list(run.glob(".best-*"))

@@ -1,13 +1,12 @@
-import copy
 import os
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
-import torch
 from tiny_training import tiny_trainer
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.config.schema import TrainConfig, load_config
+from seq2seq.training.monitoring.tensorboard import TensorBoard
 from seq2seq.training.progress import Progress
 from seq2seq.training.run_directory import RunDirectory
 
@@ -184,7 +183,7 @@ def test_another_configuration_is_refused_naming_its_keys(directory, override, k
 
 def test_overwriting_deletes_only_the_files_of_a_run(directory):
     mine = {"notes.txt", "step-mine.pt", "best-of-all.pt", "best-10.pt"}
-    for name in (*mine, "step-10.pt", ".best-10.pt", "last.pt"):
+    for name in (*mine, "step-10.pt", "last.pt"):
         (directory.path / name).write_text("mine")
     (directory.path / "plots").mkdir()
 
@@ -242,26 +241,22 @@ def checkpoints(directory):
 
 
 class Validations:
-    """Counts validations as a run does and writes their checkpoints."""
+    """Makes validations of a run, whose weights contain their value."""
 
     def __init__(self, folder, keep_best: int, progress: Progress | None = None) -> None:
-        trainer = tiny_trainer(folder, f"training.validation.keep_best={keep_best}")
-        self.config, self.directory = trainer.config.training, trainer.directory
-        self.checkpoint = trainer._checkpoint(trainer.model)
-        self.progress = progress or Progress()
+        self.trainer = tiny_trainer(folder, f"training.validation.keep_best={keep_best}")
+        self.directory = self.trainer.directory
+        self.trainer.progress = self.progress = progress or Progress()
 
     def validate(self, update: int, value: float) -> None:
-        """Keep weights that contain the value."""
         self.progress.update = update
-        state = self.checkpoint.model_state
-        bias = torch.full_like(state["decoder.output.bias"], value)
-        kept = replace(self.checkpoint, model_state={**state, "decoder.output.bias": bias})
-        self.progress.count_validation(value, self.config)
-        self.directory.keep_best(kept, self.progress)
+        self.trainer.model.decoder.output.bias.data.fill_(value)
+        self.progress.count_validation(value, self.trainer.config.training)
+        self.trainer._keep_best(self.trainer.model)
 
     def save_last(self) -> None:
-        state = {"fingerprint": "", "progress": asdict(self.progress), "updater": {}}
-        self.directory.save_last(replace(self.checkpoint, training_state=state), self.progress)
+        with TensorBoard(None, first_update=1) as board:
+            self.trainer._save_last(board)
 
     def kept(self, name: str) -> float:
         """Return the value in the weights of a checkpoint."""
@@ -296,24 +291,6 @@ def test_a_run_killed_before_last_is_written_has_all_checkpoints_that_last_names
     assert {"step-1.pt", "step-2.pt"} <= checkpoints(run.directory)
 
 
-def test_best_is_replaced_when_last_names_it_and_files_of_others_stay(tmp_path):
-    run = Validations(tmp_path, keep_best=1)
-    run.validate(1, 1.0)
-    run.save_last()
-    before = copy.deepcopy(run.progress)
-    for name in ("best-1.pt", "best-2.pt"):  # the user's copies
-        (run.directory.path / name).touch()
-
-    run.validate(2, 3.0)
-
-    assert (run.kept("best.pt"), run.kept(".best-2.pt")) == (1.0, 3.0)
-    run.directory.replace_best(before)  # the run was killed here, and resumed from last.pt
-    assert checkpoints(run.directory) == {"best.pt", "last.pt", "best-1.pt", "best-2.pt"}
-    assert run.kept("best.pt") == 1.0
-    run.directory.replace_best(Progress())  # the validation text has changed
-    assert run.kept("best.pt") == 1.0
-
-
 def test_more_checkpoints_may_be_kept_after_resuming(tmp_path):
     run = Validations(tmp_path, keep_best=1)
     run.validate(1, 2.0)
@@ -344,17 +321,16 @@ def test_a_checkpoint_that_was_deleted_is_not_written_again_from_another_one(tmp
     ]
 
 
-def test_fewer_checkpoints_may_be_kept_after_resuming_and_files_of_others_stay(tmp_path):
+def test_fewer_checkpoints_may_be_kept_after_resuming_and_files_of_other_names_stay(tmp_path):
     run = Validations(tmp_path, keep_best=3)
     for update in (1, 2, 3):
         run.validate(update, float(update))
         run.save_last()
-    for name in ("step-mine.pt", "step-99.pt"):
-        (run.directory.path / name).touch()
+    (run.directory.path / "step-mine.pt").touch()
 
     resumed = Validations(tmp_path, keep_best=1, progress=run.progress)
     resumed.validate(4, 2.5)
     resumed.save_last()
 
-    assert checkpoints(resumed.directory) == {"best.pt", "last.pt", "step-mine.pt", "step-99.pt"}
+    assert checkpoints(resumed.directory) == {"best.pt", "last.pt", "step-mine.pt"}
     assert resumed.kept("best.pt") == 3.0

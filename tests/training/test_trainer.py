@@ -237,7 +237,7 @@ def test_the_average_of_the_weights_is_validated_and_kept_and_the_raw_ones_conti
         torch.load(trainer.directory.path / name, weights_only=True)["model"]
         for name in ("best.pt", "last.pt")
     )
-    kept = scored[trainer.progress.best_update - 1]
+    kept = scored[trainer.progress.best_updates[0] - 1]
     assert all(torch.equal(best[name], value) for name, value in kept.items())
     assert all(torch.equal(last[name], value) for name, value in raw[3].items())
 
