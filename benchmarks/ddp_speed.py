@@ -29,7 +29,7 @@ from seq2seq.runtime.distributed import process_group, sum_gradients
 from seq2seq.runtime.numerics import Numerics, choose_numerics
 from seq2seq.runtime.process import keep_freed_memory
 from seq2seq.training import updates
-from seq2seq.training.loss import TrainingLoss, training_loss
+from seq2seq.training.losses import TrainingLoss, training_loss
 from seq2seq.training.preparation import prepare_data
 
 WAYS = ("sum_gradients", "DDP fp32", "DDP fp16 hook", "none")

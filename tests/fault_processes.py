@@ -36,7 +36,7 @@ OVERRIDES = (
 PRELOADED = [
     "seq2seq.cli.train",
     "seq2seq.cli.translate",
-    "seq2seq.training.monitoring.tensorboard",
+    "seq2seq.training.curves",
     "sacrebleu.tokenizers.tokenizer_13a",
     "torch._dynamo",  # the first step of an optimizer imports it
     "hydra._internal.core_plugins.basic_launcher",

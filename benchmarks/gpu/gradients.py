@@ -28,7 +28,7 @@ from seq2seq.runtime.devices import Precision
 from seq2seq.runtime.distributed import SINGLE_PROCESS
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.training import updates
-from seq2seq.training.progress import draw_forced_mask
+from seq2seq.training.schedules import draw_forced_mask
 
 TYPES = sorted(attention_config_types())
 FORMS = {

@@ -25,7 +25,7 @@ from seq2seq.config.schema import build_model
 from seq2seq.kernels.gru import gru_step
 from seq2seq.search.stepwise import stable_max
 from seq2seq.special_tokens import BOS
-from seq2seq.training.loss import training_loss
+from seq2seq.training.losses import training_loss
 from seq2seq.training.updates import build_optimizer
 
 

@@ -30,7 +30,7 @@ from seq2seq.runtime.torchrun import LostProcessError, is_first_process, with_pr
 from seq2seq.studies.comparison import compare_with_baseline
 from seq2seq.studies.runs import as_typed, group_runs, has_begun, read_runs
 from seq2seq.studies.study import list_files, write_tables
-from seq2seq.training.monitoring.log import labelled_lines
+from seq2seq.training.log import labelled_lines
 from seq2seq.training.run_directory import RunDirectory
 
 

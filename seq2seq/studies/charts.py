@@ -32,7 +32,7 @@ from seq2seq.studies.comparison import (
     text_column,
 )
 from seq2seq.studies.runs import RUN_MEASURES, Group, Spread, StudyRun
-from seq2seq.training.monitoring.tensorboard import MINUTES, TARGET_TOKENS, TRAIN_LOSS
+from seq2seq.training.curves import MINUTES, TARGET_TOKENS, TRAIN_LOSS
 from seq2seq.visualization.figures import Chart, Series, draw_chart
 from seq2seq.visualization.page import Cell, Column, Section, Table
 

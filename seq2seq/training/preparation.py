@@ -39,7 +39,7 @@ from seq2seq.evaluation.metrics import (
 from seq2seq.files.links import GoldLinks
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.text.sentences import TextHabits
-from seq2seq.training.guided_attention import check_guided_attention, read_token_links
+from seq2seq.training.losses import check_guided_attention, read_token_links
 
 logger = logging.getLogger(__name__)
 

@@ -1,20 +1,10 @@
-"""Count the progress of a run, and compute the rates that follow from it by their schedules."""
+"""The counters of a run."""
 
 import math
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
-import torch
-from torch import Tensor
-
-from seq2seq.config.schema import (
-    ScheduleConfig,
-    ScheduleName,
-    TeacherForcingConfig,
-    TeacherForcingSchedule,
-    TeacherForcingUnit,
-    TrainingConfig,
-)
+from seq2seq.config.schema import TrainingConfig
 
 
 class UpdateResult(NamedTuple):
@@ -24,11 +14,15 @@ class UpdateResult(NamedTuple):
     """Sum of each loss, and the number of its tokens."""
     gradient_norm: float
     """Norm of all gradients before clipping."""
+    num_tokens: int
+    """Number of target tokens."""
+    seconds: float = 0.0
+    """Seconds of the update and its batches, in this process."""
 
 
 @dataclass(kw_only=True, slots=True)
 class Interval:
-    """Sums over the updates since the last point of the curves."""
+    """Sums over some updates, for example those since the last point of the curves."""
 
     updates: int = 0
     target_tokens: int = 0
@@ -39,13 +33,26 @@ class Interval:
     """Sum of each loss, and the number of its tokens."""
     seconds: float = 0.0
 
+    def add(self, result: UpdateResult) -> None:
+        """Add an update."""
+        self.updates += 1
+        self.target_tokens += result.num_tokens
+        for name, (total, num) in result.losses.items():
+            before = self.losses.get(name, (0.0, 0.0))
+            self.losses[name] = before[0] + total, before[1] + num
+        if math.isfinite(result.gradient_norm):
+            self.gradient_norm += result.gradient_norm
+        else:
+            self.overflows += 1
+        self.seconds += result.seconds
+
     def means(self) -> dict[str, float]:
         """Return the mean of each loss over its tokens, if it has any."""
         return {name: total / num for name, (total, num) in self.losses.items() if num}
 
     @property
     def target_tokens_per_second(self) -> float:
-        return self.target_tokens / self.seconds
+        return self.target_tokens / max(self.seconds, 1e-9)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -61,8 +68,6 @@ class Progress:
     updates_per_epoch: int = 1
     """Number of all updates in the current epoch, made and to come."""
     target_tokens: int = 0
-    cross_entropy: float = 0.0
-    """Sum of the cross-entropy over the target tokens, in nats."""
     seconds: float = 0.0
     """Seconds of training and validation."""
     update_seconds: float = 0.0
@@ -121,24 +126,14 @@ class Progress:
         every = config.validation.every_updates
         return self.updates_of_epoch == 0 if every is None else self.update % every == 0
 
-    def count_update(self, result: UpdateResult, *, num_tokens: int, seconds: float) -> None:
+    def count_update(self, result: UpdateResult) -> None:
         """Count an update."""
         self.update += 1
         self.updates_of_epoch += 1
         self.continue_epoch(self.updates_per_epoch)
-        self.update_seconds += seconds
-        self.target_tokens += num_tokens
-        self.cross_entropy += result.losses["loss"][0]
-        self.interval.updates += 1
-        self.interval.target_tokens += num_tokens
-        for name, (total, num) in result.losses.items():
-            before = self.interval.losses.get(name, (0.0, 0.0))
-            self.interval.losses[name] = before[0] + total, before[1] + num
-        if math.isfinite(result.gradient_norm):
-            self.interval.gradient_norm += result.gradient_norm
-        else:
-            self.interval.overflows += 1
-        self.interval.seconds += seconds
+        self.update_seconds += result.seconds
+        self.target_tokens += result.num_tokens
+        self.interval.add(result)
 
     def count_validation(self, value: float, config: TrainingConfig) -> None:
         """Count a validation.
@@ -158,6 +153,11 @@ class Progress:
         ranked = sorted([*self.best, (value, self.update)], reverse=True)
         self.best = ranked[: config.validation.keep_best]
 
+    def forget_best(self) -> None:
+        """Forget the best checkpoints, with which later ones cannot be compared."""
+        self.best, self.since_best, self.zero_scores = [], 0, 0
+        self.validated_update = 0  # a complete run is validated again
+
     @staticmethod
     def from_dict(content: dict[str, Any]) -> "Progress":
         """Convert the result of `asdict` back, without the counters of other versions."""
@@ -168,69 +168,3 @@ class Progress:
 def _known(counters: type, content: dict[str, Any]) -> dict[str, Any]:
     names = {each.name for each in fields(counters)}
     return {name: value for name, value in content.items() if name in names}
-
-
-def learning_rate_factor(
-    config: ScheduleConfig, *, update: int, progress: float, plateaus: int
-) -> float:
-    """Return the factor that multiplies the highest learning rate in an update.
-
-    Args:
-        config: The schedule.
-        update: Number of the update, from 1.
-        progress: Share of the budget used so far, 0 to 1.
-        plateaus: Number of plateaus of validation so far.
-    """
-    warmup = min(update / max(config.warmup_updates, 1), 1.0)
-    if config.name is ScheduleName.inverse_square_root:
-        return min(warmup, math.sqrt(max(config.warmup_updates, 1) / update))
-    if config.name is ScheduleName.cosine:  # Loshchilov and Hutter 2017, eq. 5
-        fall = 0.5 * (1 + math.cos(math.pi * min(progress, 1.0)))
-        return warmup * (config.minimum_ratio + (1 - config.minimum_ratio) * fall)
-    if config.name is ScheduleName.plateau:
-        return warmup * max(config.plateau_factor**plateaus, config.minimum_ratio)
-    return warmup
-
-
-def teacher_forcing_ratio(config: TeacherForcingConfig, *, update: int) -> float:
-    """Return the probability of feeding the true token (Bengio et al. 2015, section 2.4).
-
-    Every schedule except the constant one goes from `start` to `end` in `config.updates` updates;
-    the inverse sigmoid misses both, and the exponential misses `end`, by 1% of the distance or
-    less.
-    """
-    share = min(update / config.updates, 1.0)
-    if config.schedule is TeacherForcingSchedule.constant:
-        return config.start
-    if config.schedule is TeacherForcingSchedule.linear:
-        remaining = 1 - share
-    elif config.schedule is TeacherForcingSchedule.exponential:
-        remaining = 0.01**share
-    else:
-        # A sigmoid over 10 logits, centered on the middle of the schedule.
-        remaining = 1 / (1 + math.exp(10 * (share - 0.5)))
-    return config.end + (config.start - config.end) * remaining
-
-
-def draw_forced_mask(
-    config: TeacherForcingConfig, *, update: int, shape: torch.Size, device: torch.device
-) -> Tensor | None:
-    """Draw the positions where the true token is fed, from torch's generator.
-
-    Args:
-        config: The ratio's schedule, and whether tokens or whole batches are drawn.
-        update: Number of the update, from 1.
-        shape: Shape of the mask, (B, T).
-        device: Device of the mask.
-
-    Returns:
-        (B, T) bool; True feeds the true token, False the predicted one. None feeds every true
-        token.
-    """
-    ratio = teacher_forcing_ratio(config, update=update)
-    if ratio >= 1:
-        return None
-    if config.unit is TeacherForcingUnit.batch:
-        forced = torch.rand(()).item() < ratio
-        return None if forced else torch.zeros(shape, dtype=torch.bool, device=device)
-    return torch.rand(shape, device=device) < ratio

@@ -4,7 +4,7 @@ import json
 import logging
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import torch
 

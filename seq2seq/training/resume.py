@@ -1,23 +1,83 @@
-"""Continue a run, or begin one with given weights, where the configuration allows it."""
+"""Decide what a run starts from: nothing, the weights of another run, or its own last.pt."""
 
 import difflib
 import logging
 from dataclasses import replace
 from pathlib import Path
 
-import torch
-
-from seq2seq.checkpoints.checkpoint import Checkpoint, load_checkpoint
+from seq2seq.checkpoints.checkpoint import Checkpoint, TrainingState, load_checkpoint
 from seq2seq.checks import Mark, marks_of_keys
 from seq2seq.config.composition import describe_unknown_key
 from seq2seq.config.schema import TrainConfig
-from seq2seq.config.serialization import config_differences, flatten_config
-from seq2seq.data.tokenizers.interface import TokenizerPair, required_tags
-from seq2seq.data.tokenizers.words import load_vectors
-from seq2seq.model.seq2seq import Seq2Seq
+from seq2seq.config.serialization import (
+    config_differences,
+    flatten_config,
+    is_saved_config,
+    load_saved_config,
+)
+from seq2seq.data.tokenizers.interface import required_tags
+from seq2seq.files.paths import expand_home
+from seq2seq.runtime.distributed import Ranks
 from seq2seq.training.progress import Progress
+from seq2seq.training.run_directory import RunDirectory
+from seq2seq.training.trainer import Trainer
 
 logger = logging.getLogger(__name__)
+
+_START_AGAIN = (
+    "train on from the run's best.pt with init_from and another run_name, or start again with "
+    "overwrite=true, which deletes the run"
+)
+
+
+def decide_resume(config: TrainConfig, directory: RunDirectory, ranks: Ranks) -> TrainConfig:
+    """Return the configuration with `resume=auto` decided by the state of the directory."""
+    if config.resume != "auto":
+        return config
+    has_run = ranks.share_from_first(directory.has_run or config.overwrite)
+    changes = config.resume_changes if has_run else []  # in a new run, there is nothing to change
+    return replace(config, resume=has_run, resume_changes=changes)
+
+
+def check_start(config: TrainConfig, directory: RunDirectory) -> None:
+    """Check that the run may start, before anything is read or written.
+
+    Raises:
+        ValueError: A run exists and neither resume nor overwrite was given, there is no run to
+            resume, or the run has another configuration.
+    """
+    if config.resume and config.overwrite:
+        raise ValueError("resume and overwrite=true exclude each other; choose one")
+    if config.resume_changes and not config.resume:
+        raise ValueError("resume_changes names keys to change in a run: add resume=true")
+    if not directory.has_run:
+        if config.resume:
+            raise ValueError(f"resume=true: {directory.path} has no run; remove resume=true")
+        if directory.path.exists() and not directory.is_free:
+            raise ValueError(f"{directory.path} exists and is not a run; choose another run_name")
+        return
+    if config.resume:
+        saved = load_saved_config(directory.config)
+        check_changes(saved, config, where=str(directory.path))
+    elif not config.overwrite:
+        raise ValueError(
+            f"{directory.path} has a run already; continue it with resume=true, replace it with "
+            "overwrite=true or choose another run_name"
+        )
+    elif not is_saved_config(directory.config):  # the configuration of another program
+        raise ValueError(
+            f"overwrite=true: {directory.config} is not the configuration of a run; choose "
+            "another run_name"
+        )
+    elif config.init_from is not None and (
+        expand_home(config.init_from, key="init_from")
+        .resolve()
+        .is_relative_to(directory.path.resolve())
+    ):
+        raise ValueError(
+            f"init_from={config.init_from} is in {directory.path}, which overwrite=true deletes; "
+            "choose another run_name"
+        )
 
 
 def check_changes(saved: TrainConfig, config: TrainConfig, *, where: str) -> None:
@@ -67,54 +127,43 @@ def check_changes(saved: TrainConfig, config: TrainConfig, *, where: str) -> Non
         logger.warning("resume_changes: %s from now on", difference)
 
 
-def check_same_data(config: TrainConfig, saved: str, fingerprint: str, *, last: Path) -> None:
-    """Check that the training data have not changed, unless `resume_changes` names them.
-
-    Args:
-        config: The configuration of the command.
-        saved: Fingerprint of the data of the run so far.
-        fingerprint: Fingerprint of the data now.
-        last: The last.pt, for messages.
-
-    Raises:
-        ValueError: The training data have changed.
-    """
-    if saved == fingerprint:
-        return
-    what = f"the training data have changed since {last} was written"
-    if not any(each == "data" or _belongs(each, "data.train") for each in config.resume_changes):
-        raise ValueError(
-            f"resume=true: {what}; restore them, choose another run_name, or accept the new data: "
-            "resume_changes=[data]"
-        )
-    logger.warning("resume_changes: %s; training continues on them", what)
-
-
-def forget_best(
-    progress: Progress, saved: TrainConfig, config: TrainConfig, valid_fingerprint: str
-) -> None:
-    """Forget the best checkpoints if their scores cannot be compared with later scores.
-
-    Args:
-        progress: The counters of the run.
-        saved: The configuration that the scores were computed with.
-        config: The new configuration.
-        valid_fingerprint: Hash of the validation corpus now.
-    """
-    is_other_data = progress.valid_fingerprint not in ("", valid_fingerprint)
-    progress.valid_fingerprint = valid_fingerprint
-    keys = [difference.key for difference in config_differences(saved, config, Mark.scores)]
-    if not is_other_data and not keys:
-        return
-    progress.best, progress.since_best, progress.zero_scores = [], 0, 0
-    progress.validated_update = 0  # a complete run is validated again
-    reason = ", ".join([*["the validation data"] * is_other_data, *keys])
-    logger.warning("the best checkpoint is chosen anew, because %s changed", reason)
-
-
 def _belongs(key: str, given: str) -> bool:
     """Return whether a key is the given one or a part of it."""
     return key == given or key.startswith(f"{given}.")
+
+
+def load_start(config: TrainConfig, directory: RunDirectory) -> Checkpoint | None:
+    """Load the checkpoint that a run starts from; None: it starts with random weights.
+
+    Only a checkpoint of the run itself has a training state.
+
+    Raises:
+        ValueError: The checkpoint cannot be read, or the configuration does not fit it.
+    """
+    last = _load_last_checkpoint(directory) if config.resume else None
+    return last or load_initial_checkpoint(config)
+
+
+def _load_last_checkpoint(directory: RunDirectory) -> Checkpoint | None:
+    """Load the checkpoint to continue from; None if the run ended before its first one."""
+    if directory.last.exists():
+        try:
+            checkpoint = load_checkpoint(directory.last)
+        except ValueError as error:
+            raise ValueError(f"resume=true: {error}, {_START_AGAIN}") from error
+        if checkpoint.training_state is None:
+            raise ValueError(
+                f"resume=true: {directory.last} has no training state; restore the file that the "
+                f"run wrote, {_START_AGAIN}"
+            )
+        return checkpoint
+    if directory.results.exists():
+        raise ValueError(
+            f"resume=true: {directory.path} is a run that has ended, without last.pt; restore it, "
+            f"{_START_AGAIN}"
+        )
+    logger.info("resume=true: no checkpoint was written yet; the run starts again")
+    return None
 
 
 def load_initial_checkpoint(config: TrainConfig) -> Checkpoint | None:
@@ -191,22 +240,50 @@ def keep_tokenizer(config: TrainConfig, saved: TrainConfig) -> TrainConfig:
     return replace(config, tokenizer=replace(config.tokenizer, **trained))
 
 
-def load_embedding_vectors(config: TrainConfig, model: Seq2Seq, tokenizers: TokenizerPair) -> None:
-    """Fill the embeddings with pretrained vectors, where the configuration names a file.
+def continue_training(trainer: Trainer, state: TrainingState, *, saved: TrainConfig) -> None:
+    """Continue from the state of a last.pt; the weights of the model are loaded separately.
+
+    Args:
+        trainer: The trainer, which has made no update yet.
+        state: The state.
+        saved: The configuration of the last.pt.
 
     Raises:
-        OSError: A file cannot be read.
-        ValueError: The vectors do not fit the embedding, or are not finite.
+        ValueError: The training data have changed.
     """
-    sides = (
-        ("encoder", config.model.encoder, model.encoder.embedding, tokenizers.source),
-        ("decoder", config.model.decoder, model.decoder.embedding, tokenizers.target),
-    )
-    for name, part, embedding, tokenizer in sides:
-        if part.vectors is None:
-            continue
-        vectors = load_vectors(part.vectors, tokenizer, part.embedding_size)
-        found = vectors.any(dim=1)
-        with torch.no_grad():
-            embedding.weight[found] = vectors[found]
-        logger.info("model.%s.vectors: %d of %d tokens found", name, found.sum(), len(tokenizer))
+    config, data = trainer.config, trainer.data
+    check_same_data(config, state["fingerprint"], data.fingerprint, last=trainer.directory.last)
+    progress = trainer.progress = Progress.from_dict(state["progress"])
+    changes = [difference.key for difference in config_differences(saved, config, Mark.scores)]
+    if progress.valid_fingerprint not in ("", data.valid_fingerprint):
+        changes.insert(0, "the validation data")
+    progress.valid_fingerprint = data.valid_fingerprint
+    if changes:
+        progress.forget_best()
+        logger.warning("the best checkpoint is chosen anew, because %s changed", ", ".join(changes))
+    trainer.updater.load_state(state["updater"])
+    # Another number of processes or of accumulated batches changes the number of updates per epoch.
+    progress.continue_epoch(len(trainer.groups_of_epoch()))
+
+
+def check_same_data(config: TrainConfig, saved: str, fingerprint: str, *, last: Path) -> None:
+    """Check that the training data have not changed, unless `resume_changes` names them.
+
+    Args:
+        config: The configuration of the command.
+        saved: Fingerprint of the data of the run so far.
+        fingerprint: Fingerprint of the data now.
+        last: The last.pt, for messages.
+
+    Raises:
+        ValueError: The training data have changed.
+    """
+    if saved == fingerprint:
+        return
+    what = f"the training data have changed since {last} was written"
+    if not any(each == "data" or _belongs(each, "data.train") for each in config.resume_changes):
+        raise ValueError(
+            f"resume=true: {what}; restore them, choose another run_name, or accept the new data: "
+            "resume_changes=[data]"
+        )
+    logger.warning("resume_changes: %s; training continues on them", what)

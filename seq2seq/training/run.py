@@ -9,25 +9,32 @@ from pathlib import Path
 
 import torch
 
-from seq2seq.checkpoints.checkpoint import Checkpoint, load_checkpoint
 from seq2seq.checks import Mark, counted
 from seq2seq.config.schema import TrainConfig, TrainingConfig, build_model, check_model
 from seq2seq.config.serialization import config_differences
-from seq2seq.data.tokenizers.interface import share_ids
+from seq2seq.data.tokenizers.interface import TokenizerPair, share_ids
+from seq2seq.data.tokenizers.words import load_vectors
 from seq2seq.kernels.products import kernels_in_use
 from seq2seq.model.config import TiedEmbeddings
-from seq2seq.model.seq2seq import OTHER_IDS, count_parameters, count_shared_parameters
+from seq2seq.model.seq2seq import (
+    OTHER_IDS,
+    Seq2Seq,
+    count_parameters,
+    count_shared_parameters,
+)
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.distributed import Ranks, process_group
 from seq2seq.runtime.numerics import Numerics, choose_numerics, derive_seed, memory_errors_named
-from seq2seq.training.monitoring.log import RunLog
-from seq2seq.training.monitoring.trackers import check_monitor
+from seq2seq.training.curves import check_monitor
+from seq2seq.training.log import RunLog
 from seq2seq.training.preparation import prepare_in_turn
 from seq2seq.training.results import FinalScores, log_results, write_results
 from seq2seq.training.resume import (
+    check_start,
+    continue_training,
+    decide_resume,
     keep_tokenizer,
-    load_embedding_vectors,
-    load_initial_checkpoint,
+    load_start,
 )
 from seq2seq.training.run_directory import RunDirectory
 from seq2seq.training.trainer import Trainer
@@ -63,9 +70,9 @@ def run_training(config: TrainConfig, path: str | Path) -> FinalScores:
         if ranks.world_size > 1 and numerics.device.type == "cuda":
             torch.cuda.set_device(numerics.device)
         check_same_config(config, ranks)
-        config = _with_resume_decided(config, directory, ranks)
+        config = decide_resume(config, directory, ranks)
         if ranks.is_first:
-            directory.check(config)
+            check_start(config, directory)
             check_monitor(training.monitor)
         trainer = _prepare(config, directory, numerics, ranks)
         with contextlib.closing(trainer.data.train):
@@ -113,15 +120,6 @@ def check_same_config(config: TrainConfig, ranks: Ranks) -> None:
         )
 
 
-def _with_resume_decided(config: TrainConfig, directory: RunDirectory, ranks: Ranks) -> TrainConfig:
-    """Return the configuration with `resume=auto` decided by the state of the directory."""
-    if config.resume != "auto":
-        return config
-    has_run = ranks.share_from_first(directory.has_run or config.overwrite)
-    changes = config.resume_changes if has_run else []  # in a new run, there is nothing to change
-    return replace(config, resume=has_run, resume_changes=changes)
-
-
 @contextlib.contextmanager
 def _garbage_collection_disabled() -> Iterator[None]:
     """Disable garbage collection while long-lived objects are built; saves half a second."""
@@ -142,12 +140,7 @@ def _prepare(
     training = config.training
     check_model(config)
     # The other processes may be on machines without access to the disk of rank 0.
-    start = ranks.compute_in_first(
-        lambda: (
-            (_last_checkpoint(directory) if config.resume else None)
-            or load_initial_checkpoint(config)
-        )
-    )
+    start = ranks.compute_in_first(lambda: load_start(config, directory))
     data = prepare_in_turn(config, start.tokenizers if start else None, ranks)
     if config.model.tied_embeddings is TiedEmbeddings.all and not share_ids(data.tokenizers):
         raise ValueError(OTHER_IDS)
@@ -158,7 +151,7 @@ def _prepare(
         target_vocabulary_size=len(data.tokenizers.target),
     )
     if start is None:
-        load_embedding_vectors(config, model, data.tokenizers)
+        _load_vectors(config, model, data.tokenizers)
     else:
         config = keep_tokenizer(config, start.config)
         with start.misfits_refused():
@@ -178,37 +171,30 @@ def _prepare(
     )
     if start is not None and start.training_state is not None:
         with start.misfits_refused():
-            trainer.load_state(start.training_state, saved=start.config)
+            continue_training(trainer, start.training_state, saved=start.config)
     ranks.copy_from_first(trainer.model)
     return trainer
 
 
-_START_AGAIN = (
-    "train on from the run's best.pt with init_from and another run_name, or start again with "
-    "overwrite=true, which deletes the run"
-)
+def _load_vectors(config: TrainConfig, model: Seq2Seq, tokenizers: TokenizerPair) -> None:
+    """Fill the embeddings with pretrained vectors, where the configuration names a file.
 
-
-def _last_checkpoint(directory: RunDirectory) -> Checkpoint | None:
-    """Load the checkpoint to continue from; None if the run ended before its first one."""
-    if directory.last.exists():
-        try:
-            checkpoint = load_checkpoint(directory.last)
-        except ValueError as error:
-            raise ValueError(f"resume=true: {error}, {_START_AGAIN}") from error
-        if checkpoint.training_state is None:
-            raise ValueError(
-                f"resume=true: {directory.last} has no training state; restore the file that the "
-                f"run wrote, {_START_AGAIN}"
-            )
-        return checkpoint
-    if directory.results.exists():
-        raise ValueError(
-            f"resume=true: {directory.path} is a run that has ended, without last.pt; restore it, "
-            f"{_START_AGAIN}"
-        )
-    logger.info("resume=true: no checkpoint was written yet; the run starts again")
-    return None
+    Raises:
+        OSError: A file cannot be read.
+        ValueError: The vectors do not fit the embedding, or are not finite.
+    """
+    sides = (
+        ("encoder", config.model.encoder, model.encoder.embedding, tokenizers.source),
+        ("decoder", config.model.decoder, model.decoder.embedding, tokenizers.target),
+    )
+    for name, part, embedding, tokenizer in sides:
+        if part.vectors is None:
+            continue
+        vectors = load_vectors(part.vectors, tokenizer, part.embedding_size)
+        found = vectors.any(dim=1)
+        with torch.no_grad():
+            embedding.weight[found] = vectors[found]
+        logger.info("model.%s.vectors: %d of %d tokens found", name, found.sum(), len(tokenizer))
 
 
 def log_start(trainer: Trainer) -> None:

@@ -12,13 +12,11 @@ import numpy as np
 from seq2seq.checkpoints.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from seq2seq.config.composition import describe_error
 from seq2seq.config.schema import TrainConfig
-from seq2seq.config.serialization import is_saved_config, load_saved_config, save_config
+from seq2seq.config.serialization import load_saved_config, save_config
 from seq2seq.evaluation.metrics import Array
 from seq2seq.files.atomic import is_temporary, whole_file
 from seq2seq.files.lock import LOCK_NAME, DirectoryLock
-from seq2seq.files.paths import expand_home
 from seq2seq.files.text import read_lines
-from seq2seq.training.resume import check_changes
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +65,7 @@ class RunDirectory:
         return self.path / f"step-{update}.pt"
 
     def lock(self) -> DirectoryLock:
-        """Return the lock that a run holds from before `check` to its end.
+        """Return the lock that a run holds from before its checks to its end.
 
         Raises:
             ValueError: A file is in its place.
@@ -76,46 +74,6 @@ class RunDirectory:
             raise ValueError(f"{self.path} exists and is not a run; choose another run_name")
         advice = "wait until that run ends, stop it or choose another run_name"
         return DirectoryLock(self.path, advice=advice)
-
-    def check(self, config: TrainConfig) -> None:
-        """Check that the run may start, before anything is read or written.
-
-        Raises:
-            ValueError: A run exists and neither resume nor overwrite was given, there is no run to
-                resume, or the run has another configuration.
-        """
-        if config.resume and config.overwrite:
-            raise ValueError("resume and overwrite=true exclude each other; choose one")
-        if config.resume_changes and not config.resume:
-            raise ValueError("resume_changes names keys to change in a run: add resume=true")
-        if not self.has_run:
-            if config.resume:
-                raise ValueError(f"resume=true: {self.path} has no run; remove resume=true")
-            if self.path.exists() and not self._is_free():
-                raise ValueError(f"{self.path} exists and is not a run; choose another run_name")
-            return
-        if config.resume:
-            saved = load_saved_config(self.config)
-            check_changes(saved, config, where=str(self.path))
-        elif not config.overwrite:
-            raise ValueError(
-                f"{self.path} has a run already; continue it with resume=true, replace it with "
-                "overwrite=true or choose another run_name"
-            )
-        elif not is_saved_config(self.config):  # the configuration of another program
-            raise ValueError(
-                f"overwrite=true: {self.config} is not the configuration of a run; choose "
-                "another run_name"
-            )
-        elif config.init_from is not None and (
-            expand_home(config.init_from, key="init_from")
-            .resolve()
-            .is_relative_to(self.path.resolve())
-        ):
-            raise ValueError(
-                f"init_from={config.init_from} is in {self.path}, which overwrite=true deletes; "
-                "choose another run_name"
-            )
 
     def open(self, config: TrainConfig) -> None:
         """Create the directory, or delete the run that is to be overwritten."""
@@ -274,7 +232,8 @@ class RunDirectory:
         except ValueError as error:
             raise self.damaged(file, error) from error
 
-    def _is_free(self) -> bool:
+    @property
+    def is_free(self) -> bool:
         """Return whether the directory contains nothing but what a run may replace.
 
         The failure of a sweep's job, the lock, and the unfinished files of a killed process may

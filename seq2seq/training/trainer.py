@@ -1,7 +1,6 @@
 """The training loop: updates, curves, validations and checkpoints until the budget is used up."""
 
 import logging
-import math
 import signal
 import time
 from collections.abc import Iterator, Sequence
@@ -24,18 +23,12 @@ from seq2seq.runtime.distributed import Ranks, sum_over_processes
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.runtime.process import Interrupted, StopSignals
 from seq2seq.search.config import GreedyConfig, convert_search
-from seq2seq.training.monitoring.log import ProgressDisplay
-from seq2seq.training.monitoring.tensorboard import TensorBoard
-from seq2seq.training.monitoring.trackers import open_tracker
+from seq2seq.training.curves import TensorBoard, open_tracker
+from seq2seq.training.log import BusyWatch, ProgressDisplay
 from seq2seq.training.preparation import PreparedData
-from seq2seq.training.progress import (
-    Interval,
-    Progress,
-    learning_rate_factor,
-    teacher_forcing_ratio,
-)
-from seq2seq.training.resume import check_same_data, forget_best
+from seq2seq.training.progress import Interval, Progress, UpdateResult
 from seq2seq.training.run_directory import RunDirectory
+from seq2seq.training.schedules import learning_rate_factor, teacher_forcing_ratio
 from seq2seq.training.updates import NonFiniteError, Updater
 from seq2seq.training.validation import (
     Evaluation,
@@ -47,9 +40,6 @@ from seq2seq.training.validation import (
 
 logger = logging.getLogger(__name__)
 
-_BUSY_SECONDS, _BUSY_SHARE = 10.0, 0.6
-"""After `_BUSY_SECONDS` of updates, a machine is busy if the share of work is below
-`_BUSY_SHARE`."""
 _FEW_UPDATES = 800
 """Number of updates below which a model learns little of a natural language."""
 
@@ -94,9 +84,10 @@ class Trainer:
             num_samples=config.training.validation.num_samples,
             signals=self.signals,
         )
-        self._clock = time.monotonic()
-        self._saved_at = self._clock
-        self._seconds = self._working_seconds = 0.0
+        self._began = self._saved_at = time.monotonic()
+        num_threads = torch.get_num_threads()
+        may_wait = num_threads > 1 and numerics.device.type == "cpu" and ranks.world_size == 1
+        self._busy = BusyWatch(num_threads) if may_wait else None
 
     def train(self) -> None:
         """Train until the budget is used up or validation has not improved for too long.
@@ -110,7 +101,7 @@ class Trainer:
         training, progress, is_first = self.config.training, self.progress, self.ranks.is_first
         if is_first:
             self._delete_steps()  # the run may have been killed before it did
-        self._clock = time.monotonic()
+        self._began = time.monotonic() - progress.seconds
         first_update = progress.update + 1
         path = self.directory.tensorboard if is_first else None
         tracker = None if path is None else open_tracker(self.config, path)
@@ -124,8 +115,8 @@ class Trainer:
             if is_due and progress.validated_update < progress.update:
                 self._validate(board)
             for group in self._remaining_updates():
-                stop_signal = self._update(group)
-                display.update(progress)
+                result, stop_signal = self._update(group)
+                display.update(progress, result)
                 if progress.interval.updates >= training.log_every:
                     board.updates(
                         progress,
@@ -149,26 +140,6 @@ class Trainer:
                 raise Interrupted(late_signal)
         progress.seconds = self._seconds_so_far()
         self._log_end(first_update)
-
-    def load_state(self, state: TrainingState, *, saved: TrainConfig) -> None:
-        """Continue from the state of a last.pt; the weights of the model are loaded separately.
-
-        Args:
-            state: The state.
-            saved: The configuration of the last.pt.
-
-        Raises:
-            ValueError: The training data have changed.
-        """
-        check_same_data(
-            self.config, state["fingerprint"], self.data.fingerprint, last=self.directory.last
-        )
-        self.progress = Progress.from_dict(state["progress"])
-        forget_best(self.progress, saved, self.config, self.data.valid_fingerprint)
-        self.updater.load_state(state["updater"])
-        # Another number of processes or of accumulated batches changes the number of updates per
-        # epoch.
-        self.progress.continue_epoch(len(self._groups_of_epoch()))
 
     def average_best(self) -> dict[str, object] | None:
         """Write the average of the kept checkpoints as average.pt and score it.
@@ -207,7 +178,7 @@ class Trainer:
         """Yield the rows of each batch of each update until the run is finished."""
         progress, training = self.progress, self.config.training
         while not progress.is_finished(training):
-            groups = self._groups_of_epoch()
+            groups = self.groups_of_epoch()
             progress.continue_epoch(len(groups))
             if progress.update == 0:
                 self._warn_of_few_updates()
@@ -230,14 +201,14 @@ class Trainer:
                 training.batching.size,
             )
 
-    def _groups_of_epoch(self) -> list[list[Numbers]]:
+    def groups_of_epoch(self) -> list[list[Numbers]]:
         """Return the rows of each batch of each update of the current epoch."""
         batches = self.batches.epoch(self.progress.epoch)
         size = self.config.training.accumulation
         return [batches[start : start + size] for start in range(0, len(batches), size)]
 
-    def _update(self, group: list[Numbers]) -> int:
-        """Make an update; return the signal that any process received, or 0."""
+    def _update(self, group: list[Numbers]) -> tuple[UpdateResult, int]:
+        """Make an update; return its result, and the signal that any process received or 0."""
         started, worked = time.monotonic(), time.thread_time()
         progress, training = self.progress, self.config.training
         encoded, links = self.data.train.epoch(progress.epoch), self.data.train_links
@@ -260,35 +231,11 @@ class Trainer:
             )
         except NonFiniteError as error:
             raise NonFiniteError(f"{error}; {self._describe(batches)}") from error
-        seconds = time.monotonic() - started
-        progress.count_update(result, num_tokens=num_tokens, seconds=seconds)
-        self._warn_if_busy(seconds, time.thread_time() - worked)
-        return stop_signal
-
-    def _warn_if_busy(self, seconds: float, working_seconds: float) -> None:
-        """Warn once if this thread waits for other threads, which wait for a processor.
-
-        On a quiet machine this thread computes 99% of the time; on a busy one it computed 34%, and
-        two threads took ten times as long as one.
-        """
-        self._seconds += seconds
-        self._working_seconds += working_seconds
-        threads = torch.get_num_threads()
-        if self._seconds < _BUSY_SECONDS or threads == 1 or self.ranks.world_size > 1:
-            return
-        share = self._working_seconds / self._seconds
-        if self.numerics.device.type == "cpu" and share < _BUSY_SHARE:
-            logger.warning(
-                "the training waits %.0f%% of the time, because other programs use the processors; "
-                "training.threads=%d, now %d, may be much faster: stop with Ctrl-C, and repeat the "
-                "command with resume=true and this key",
-                100 * (1 - share),
-                threads // 2,
-                threads,
-            )
-            self._seconds = -math.inf
-        else:
-            self._seconds = self._working_seconds = 0.0
+        result = result._replace(seconds=time.monotonic() - started)
+        progress.count_update(result)
+        if self._busy is not None:
+            self._busy.add(result.seconds, time.thread_time() - worked)
+        return result, stop_signal
 
     def _log_end(self, first_update: int) -> None:
         """Log why training ended, unless it has just made all its updates."""
@@ -316,11 +263,10 @@ class Trainer:
 
     def _exchange_counts(self, batches: Sequence[Batch]) -> tuple[int, float, int]:
         """Return all processes' target tokens, the run's seconds and the signal of any process."""
-        seconds = self._seconds_so_far()
-        self._clock = time.monotonic()
         num_tokens = sum(batch.num_target_tokens for batch in batches)
         received = self.signals.received
-        own = (num_tokens, seconds if self.ranks.is_first else 0.0, received or 0)
+        own_seconds = self._seconds_so_far() if self.ranks.is_first else 0.0
+        own = (num_tokens, own_seconds, received or 0)
         shared = torch.tensor(own, dtype=torch.float64)  # on the CPU: the host needs it at once
         sum_over_processes([shared])
         all_tokens, seconds, any_signal = shared.tolist()
@@ -328,7 +274,7 @@ class Trainer:
 
     def _seconds_so_far(self) -> float:
         """Return the run's seconds on the clock of this process; `progress.seconds` are shared."""
-        return self.progress.seconds + time.monotonic() - self._clock
+        return time.monotonic() - self._began
 
     def _describe(self, batches: Sequence[Batch]) -> str:
         """Describe the training pairs of a failed update, and the last checkpoint."""

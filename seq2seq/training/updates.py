@@ -3,7 +3,7 @@
 import copy
 import math
 from collections.abc import Sequence
-from typing import NamedTuple, cast
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -15,8 +15,9 @@ from seq2seq.runtime.devices import Precision
 from seq2seq.runtime.distributed import SINGLE_PROCESS, Ranks, sum_gradients, sum_over_processes
 from seq2seq.runtime.numerics import Numerics, derive_seed, is_memory_shortage
 from seq2seq.runtime.process import DeviceMemoryError
-from seq2seq.training.loss import TrainingLoss, loss_names, training_loss
-from seq2seq.training.progress import UpdateResult, draw_forced_mask
+from seq2seq.training.losses import TrainingLoss, loss_names, training_loss
+from seq2seq.training.progress import UpdateResult
+from seq2seq.training.schedules import draw_forced_mask
 
 
 class NonFiniteError(FloatingPointError):
@@ -85,7 +86,7 @@ class Updater:
         losses = dict(zip(self._names, pairs, strict=True))
         self._check_finite(losses["loss"][0], gradient_norm, update=update)
         self._step(learning_rate)
-        return UpdateResult(losses, gradient_norm)
+        return UpdateResult(losses, gradient_norm, num_tokens)
 
     @property
     def learning_rate(self) -> float:
@@ -160,19 +161,9 @@ class Updater:
             self._average.add()
 
 
-class BatchGradients(NamedTuple):
-    """The training loss of a batch and its gradients."""
-
-    loss: float
-    """Mean loss over target tokens, in nats; includes label smoothing and auxiliary losses, if
-    any."""
-    gradients: dict[str, Tensor]
-    """Gradient for each parameter that has one, by name."""
-
-
 def batch_gradients(
     config: TrainConfig, *, model: Seq2Seq, batch: Batch, update: int = 1
-) -> BatchGradients:
+) -> tuple[float, dict[str, Tensor]]:
     """Compute loss and gradients of a batch as a training update does, before clipping.
 
     Torch's generator is seeded as for the update, so that dropout is the same. The gradients are
@@ -183,6 +174,10 @@ def batch_gradients(
         model: The model; it computes in single precision on its own device.
         batch: For example the result of `make_batch`.
         update: Number of the update, from 1.
+
+    Returns:
+        The mean loss over target tokens, in nats, which includes label smoothing and auxiliary
+        losses, if any; and the gradient of each parameter that has one, by name.
 
     Example:
         >>> from seq2seq import build_model, load_config
@@ -202,11 +197,12 @@ def batch_gradients(
     model.train().zero_grad()
     loss = updater.add_gradients(batch, update=update, num_tokens=batch.num_target_tokens)
     model.train(was_training)
-    gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
-    return BatchGradients(
-        (loss.objective / batch.num_target_tokens).item(),
-        {name: each for name, each in gradients.items() if each is not None},
-    )
+    gradients = {
+        name: parameter.grad
+        for name, parameter in model.named_parameters()
+        if parameter.grad is not None
+    }
+    return (loss.objective / batch.num_target_tokens).item(), gradients
 
 
 def build_optimizer(config: OptimizerConfig, model: Seq2Seq) -> torch.optim.Optimizer:

@@ -38,7 +38,7 @@ from seq2seq.runtime.numerics import Numerics
 from seq2seq.runtime.process import Interrupted, StopSignals
 from seq2seq.search.config import DecodingConfig
 from seq2seq.text.rules import split_words
-from seq2seq.training.monitoring.log import LINE_SECONDS, describe_seconds
+from seq2seq.training.log import LINE_SECONDS, describe_seconds
 from seq2seq.training.preparation import EvaluationSet
 from seq2seq.training.progress import Progress
 from seq2seq.training.run_directory import RunDirectory

@@ -12,7 +12,7 @@ from seq2seq.kernels import Kernels
 from seq2seq.kernels.products import use_kernels
 from seq2seq.runtime.devices import Precision
 from seq2seq.runtime.numerics import Numerics
-from seq2seq.training.loss import training_loss
+from seq2seq.training.losses import training_loss
 
 NUM_SENTENCES, SOURCE_LENGTH, TARGET_LENGTH, VOCABULARY = 3, 6, 5, 40
 

@@ -7,7 +7,7 @@ from tiny_training import tiny_config, tiny_numerics
 from benchmarks.plain_loop import PlainUpdater, plain_loss
 from seq2seq.config.schema import build_model
 from seq2seq.data.batching import collate
-from seq2seq.training.loss import training_loss
+from seq2seq.training.losses import training_loss
 from seq2seq.training.preparation import prepare_data
 
 

@@ -21,7 +21,7 @@ from seq2seq.checks import counted
 from seq2seq.cli import sweep
 from seq2seq.cli.sweep import launched_job, prepare_launcher, stopped_sweeps_in_one_line
 from seq2seq.files.lock import LOCK_NAME
-from seq2seq.training.monitoring.log import RunLog
+from seq2seq.training.log import RunLog
 
 SWEEP = "hydra.sweep.dir=swept"
 

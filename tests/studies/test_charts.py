@@ -18,7 +18,7 @@ from seq2seq.studies.charts import (
 )
 from seq2seq.studies.comparison import IN_TERMINAL, ON_PAGE, group_table
 from seq2seq.studies.runs import group_runs, read_runs
-from seq2seq.training.monitoring.tensorboard import TensorBoard
+from seq2seq.training.curves import TensorBoard
 from seq2seq.training.progress import Progress
 
 TAG = "valid/loss"

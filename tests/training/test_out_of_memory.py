@@ -8,7 +8,7 @@ from tiny_training import tiny_trainer
 
 import seq2seq.training.updates
 from seq2seq.runtime.process import DeviceMemoryError
-from seq2seq.training.loss import training_loss
+from seq2seq.training.losses import training_loss
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_stop_names_the_batches_their_tokens_and_the_keys(tmp_path, fail_in):
 
     text = str(caught.value)
     assert text.startswith("update 1: the memory of a GPU is too small for ") and "\n" not in text
-    for rows in trainer._groups_of_epoch()[0]:
+    for rows in trainer.groups_of_epoch()[0]:
         length = int(trainer.data.train.epoch(0).target_rows.lengths(rows).max()) + 1
         assert f"{len(rows)} x {length} target tokens" in text
     for key in ("training.batching.size=4", "accumulation=2", "data.max_length"):

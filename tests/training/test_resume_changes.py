@@ -2,16 +2,16 @@
 
 import logging
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 import torch
-from tiny_training import tiny_config, tiny_run
+from tiny_training import tiny_config, tiny_run, tiny_trainer
 
 from seq2seq.config.schema import load_config
 from seq2seq.training.progress import Progress
-from seq2seq.training.resume import check_changes, check_same_data, forget_best
+from seq2seq.training.resume import check_changes, check_same_data, continue_training
 
 SHORT = ("training.max_updates=4", "training.schedule.name=constant", "training.max_epochs=9")
 WHERE = "checkpoints/mine"
@@ -119,19 +119,26 @@ def test_keys_of_the_training_data_allow_other_data(caplog: pytest.LogCaptureFix
     [
         ("training.validation.metric=loss", True),
         ("training.validation.lowercase=true", True),
-        ("data.source=en data.target=de", True),
+        ("data.source=b data.target=a", True),
         ("decoding.max_length_offset=3", True),
         ("decoding=beam", False),  # validations search greedily
         ("training.label_smoothing=0.2", False),
         ("data.max_epochs=9", False),
     ],
 )
-def test_scores_that_cannot_be_compared_are_forgotten(override, is_forgotten) -> None:
+def test_scores_that_cannot_be_compared_are_forgotten(tmp_path, override, is_forgotten) -> None:
+    trainer = tiny_trainer(tmp_path)
     best = [(3.0, 8), (2.0, 4)]
-    progress = Progress(best=best, since_best=1, update=9, validated_update=9)
+    before = Progress(best=best, since_best=1, update=9, validated_update=9)
+    state = {
+        "fingerprint": trainer.data.fingerprint,
+        "progress": asdict(before),
+        "updater": trainer.updater.state(),
+    }
 
-    forget_best(progress, load_config(), load_config(*override.split()), "the same")
+    continue_training(trainer, state, saved=tiny_config(tmp_path, *override.split()))
 
+    progress = trainer.progress
     expected = ([], 0, 0) if is_forgotten else (best, 1, 9)
     assert (progress.best, progress.since_best, progress.validated_update) == expected
 

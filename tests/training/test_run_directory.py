@@ -6,8 +6,9 @@ from tiny_training import tiny_trainer
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.config.schema import TrainConfig, load_config
-from seq2seq.training.monitoring.tensorboard import TensorBoard
+from seq2seq.training.curves import TensorBoard
 from seq2seq.training.progress import Progress
+from seq2seq.training.resume import check_start
 from seq2seq.training.run_directory import RunDirectory
 
 RUN_FILES = (
@@ -57,7 +58,7 @@ def modification_times(folder):
 def test_a_new_directory_is_accepted_and_created(tmp_path):
     directory = RunDirectory(tmp_path / "a" / "b")
 
-    directory.check(config())
+    check_start(config(), directory)
 
     assert not directory.path.exists()
     directory.open(config())
@@ -69,7 +70,7 @@ def test_the_directory_of_a_failed_job_is_accepted_and_emptied(tmp_path):
     (tmp_path / "failed.txt").write_text("no such file\n")
     directory = RunDirectory(tmp_path)
 
-    directory.check(config())
+    check_start(config(), directory)
     directory.open(config())
 
     assert names(directory) == {"config.yaml"}
@@ -80,7 +81,7 @@ def test_the_unfinished_file_of_a_killed_process_is_no_run(tmp_path):
     directory = RunDirectory(tmp_path)
 
     with directory.lock():
-        directory.check(config())
+        check_start(config(), directory)
         directory.open(config())
 
     assert names(directory) == {"config.yaml"}
@@ -95,7 +96,7 @@ def test_a_run_that_is_in_progress_is_refused(directory):
 
 def test_locking_a_new_directory_leaves_nothing(tmp_path):
     with RunDirectory(tmp_path / "runs" / "mine").lock():
-        RunDirectory(tmp_path / "runs" / "mine").check(config())
+        check_start(config(), RunDirectory(tmp_path / "runs" / "mine"))
 
     assert list(tmp_path.iterdir()) == []
 
@@ -122,9 +123,9 @@ def test_a_place_that_is_not_free_is_refused_and_left_as_it_is(
     before = modification_times(runs)
 
     with pytest.raises(ValueError, match=message):
-        RunDirectory(runs / place).check(config(*overrides))
+        check_start(config(*overrides), RunDirectory(runs / place))
 
-    directory.check(config("overwrite=true"))
+    check_start(config("overwrite=true"), directory)
     assert modification_times(runs) == before
 
 
@@ -138,9 +139,11 @@ def test_overwriting_the_run_of_the_initial_weights_is_refused(directory, monkey
     monkeypatch.setenv("HOME", str(directory.path.parent))
 
     with pytest.raises(ValueError, match=r"which overwrite=true deletes; choose another run_name"):
-        directory.check(config("overwrite=true", f"init_from='{start.format(directory.path)}'"))
+        check_start(
+            config("overwrite=true", f"init_from='{start.format(directory.path)}'"), directory
+        )
 
-    directory.check(config("overwrite=true", f"init_from='{directory.path}-other'"))
+    check_start(config("overwrite=true", f"init_from='{directory.path}-other'"), directory)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +167,7 @@ def test_overwriting_the_run_of_the_initial_weights_is_refused(directory, monkey
     ],
 )
 def test_keys_that_do_not_affect_updates_may_differ_when_resuming(directory, overrides):
-    directory.check(config("resume=true", *overrides))
+    check_start(config("resume=true", *overrides), directory)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +179,7 @@ def test_keys_that_do_not_affect_updates_may_differ_when_resuming(directory, ove
 )
 def test_another_configuration_is_refused_naming_its_keys(directory, override, key, values):
     with pytest.raises(ValueError, match="has another configuration") as refusal:
-        directory.check(config("resume=true", *override.split()))
+        check_start(config("resume=true", *override.split()), directory)
 
     assert f"{key} ({values})" in str(refusal.value)
 
@@ -187,7 +190,7 @@ def test_overwriting_deletes_only_the_files_of_a_run(directory):
         (directory.path / name).write_text("mine")
     (directory.path / "plots").mkdir()
 
-    directory.check(config("overwrite=true"))
+    check_start(config("overwrite=true"), directory)
     directory.open(config("overwrite=true"))
 
     assert names(directory) == {"config.yaml", "plots", *mine}
@@ -233,7 +236,7 @@ def test_a_named_pipe_in_place_of_the_configuration_is_not_awaited(tmp_path, opt
     os.mkfifo(tmp_path / "config.yaml")
 
     with pytest.raises(ValueError, match=r"has no run; remove|exists and is not a run; choose"):
-        RunDirectory(tmp_path).check(replace(config(), **options))
+        check_start(replace(config(), **options), RunDirectory(tmp_path))
 
 
 def checkpoints(directory):

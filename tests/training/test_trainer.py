@@ -1,6 +1,5 @@
 import copy
 import json
-import time
 from dataclasses import asdict
 
 import pytest
@@ -11,6 +10,7 @@ from tiny_training import read_scalars, tiny_run, tiny_trainer
 from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.data.batching import collate
 from seq2seq.training import trainer as trainer_module
+from seq2seq.training.resume import continue_training
 from seq2seq.training.trainer import Trainer
 from seq2seq.training.updates import NonFiniteError, Updater
 from seq2seq.training.validation import Evaluator
@@ -60,49 +60,6 @@ def updates_made(monkeypatch) -> list[dict]:
 
     monkeypatch.setattr(Updater, "update_weights", make_update)
     return made
-
-
-@pytest.mark.parametrize(
-    ("threads", "share", "num_warnings"), [(4, 0.5, 1), (4, 0.7, 0), (1, 0.5, 0)]
-)
-def test_a_training_that_waits_for_busy_processors_is_warned_of_once(
-    make, monkeypatch, caplog, threads, share, num_warnings
-):
-    monkeypatch.setattr(trainer_module, "_BUSY_SECONDS", 0)
-    monkeypatch.setattr(time, "thread_time", lambda: share * time.monotonic())
-    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
-
-    make("training.max_epochs=1").train()
-
-    advice = f"training.threads={threads // 2}, now {threads}, may be much faster"
-    assert sum(advice in each for each in caplog.messages) == num_warnings
-
-
-def test_every_epoch_has_each_pair_once_in_another_order(make, monkeypatch):
-    made = updates_made(monkeypatch)
-
-    make("training.max_epochs=2").train()
-
-    assert [each["update"] for each in made] == list(range(1, 13))
-    epochs = [
-        [pair for each in part for batch in each["pairs"] for pair in batch]
-        for part in (made[:6], made[6:])
-    ]
-    assert [sorted(epoch) for epoch in epochs] == [list(range(22))] * 2
-    assert epochs[0] != epochs[1]
-
-
-def test_accumulation_joins_batches_and_counts_their_tokens(make, monkeypatch):
-    made = updates_made(monkeypatch)
-    trainer = make("training.max_epochs=1", "training.accumulation=4")
-
-    trainer.train()
-
-    assert [len(each["pairs"]) for each in made] == [4, 2]
-    lengths = trainer.data.train.target_rows.lengths()
-    for each in made:
-        pairs = [pair for batch in each["pairs"] for pair in batch]
-        assert each["num_tokens"] == sum(int(lengths[pair]) + 1 for pair in pairs)
 
 
 @pytest.mark.parametrize(
@@ -332,7 +289,7 @@ def test_changed_training_data_are_refused(make):
     state = {"fingerprint": "other", "progress": {}, "updater": {}}
 
     with pytest.raises(ValueError, match="the training data have changed since"):
-        trainer.load_state(state, saved=trainer.config)
+        continue_training(trainer, state, saved=trainer.config)
 
 
 def test_the_time_of_updates_has_that_of_their_batches(make, monkeypatch):
@@ -382,7 +339,7 @@ def test_a_run_of_longer_epochs_continues_in_its_epoch_or_the_next(make, made, e
         "updater": trainer.updater.state(),
     }
 
-    trainer.load_state(state, saved=trainer.config)
+    continue_training(trainer, state, saved=trainer.config)
 
     progress = trainer.progress
     assert (progress.epoch, progress.updates_of_epoch, progress.epoch_share) == expected

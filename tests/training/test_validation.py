@@ -28,7 +28,7 @@ from seq2seq.runtime.distributed import Ranks
 from seq2seq.runtime.process import DeviceMemoryError, Interrupted
 from seq2seq.search.config import Hypothesis
 from seq2seq.training import validation
-from seq2seq.training.monitoring.tensorboard import TensorBoard
+from seq2seq.training.curves import TensorBoard
 from seq2seq.training.preparation import EvaluationSet
 from seq2seq.training.updates import NonFiniteError
 from seq2seq.training.validation import (

@@ -1,24 +1,56 @@
-"""Compute the training losses: smoothed cross-entropy, guided attention and coverage."""
+"""Compute the training losses: smoothed cross-entropy, guided attention and coverage.
+
+Guided attention learns from word links (Chen et al. 2016, "Guided alignment training for
+topic-aware neural machine translation"); the same is called supervised attention by Mi et al. 2016
+and Liu et al. 2016.
+"""
 
 # B batch, N heads, T target length, S source length, F readout, M real target tokens of the batch
 
+import logging
 import math
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+from tqdm import tqdm
 
-from seq2seq.config.schema import TrainingConfig
-from seq2seq.data.batching import Batch
+from seq2seq.config.schema import TrainConfig, TrainingConfig
+from seq2seq.data.batching import (
+    Batch,
+    EncodedCorpus,
+    Numbers,
+    TokenLinks,
+    link_tokens,
+    samples_segmentations,
+)
+from seq2seq.data.cache import (
+    ArrayWriter,
+    cache_path,
+    cached,
+    digest,
+    encoding_key,
+    read_arrays,
+)
+from seq2seq.data.corpus import Corpus, Pair
+from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.kernels.vocabulary_loss import vocabulary_loss
 from seq2seq.model.recurrence import DecoderOutput
 from seq2seq.model.seq2seq import Seq2Seq
 
+logger = logging.getLogger(__name__)
+
 _MIN_WEIGHT = 1e-20
 """Minimum attention weight in a logarithm; smaller weights are replaced by it. The gradient 1 /
 weight times fp16's loss scale must stay within fp32, and smaller weights would hardly change."""
+_GUIDED_KEY = "training.guided_attention.weight"
+_NO_LINKS = "; give word links in a third file, 'data.train=[my/a.de,my/a.en,my/a.align]'"
+_LINKS_FORMAT = 2
+"""Version of the cached links; it changes when the mapping from words to tokens changes."""
 
 
 class Term(NamedTuple):
@@ -98,8 +130,8 @@ def training_loss(
 def guided_loss(weights: Tensor, guide: Tensor) -> Term:
     """Compute the cross-entropy between the guide and the mean of the heads.
 
-    Chen et al. 2016, "Guided alignment training for topic-aware neural machine translation":
-    -sum_t sum_s A_ts log alpha_ts with the alignment A and the attention weights alpha.
+    This is -sum_t sum_s A_ts log alpha_ts with the alignment A and the attention weights alpha
+    (Chen et al. 2016).
 
     Args:
         weights: Attention weights, (B, N, T, S).
@@ -153,6 +185,80 @@ AUXILIARY_LOSSES = {
     "coverage_loss": AuxiliaryLoss(lambda config: config.coverage_loss, _coverage_term),
 }
 """Auxiliary losses by the name of their curve; a new loss needs an entry here and a weight."""
+
+
+def check_guided_attention(config: TrainConfig) -> None:
+    """Raise ValueError if the tokens of a pair change in each epoch, because its links do not."""
+    weight = config.training.guided_attention.weight
+    if weight > 0 and samples_segmentations(config.tokenizer):
+        raise ValueError(
+            f"{_GUIDED_KEY}={weight} needs the same tokens in every epoch; set it to 0, or "
+            "tokenizer.sampling_alpha to 0"
+        )
+
+
+def read_token_links(
+    config: TrainConfig, corpus: Corpus, encoded: EncodedCorpus, tokenizers: TokenizerPair
+) -> TokenLinks:
+    """Return the links between the tokens of a corpus, from the cache if possible.
+
+    They come from the links between words of the corpus; possible links count like sure links.
+
+    Args:
+        config: The configuration that produced the token ids.
+        corpus: The training text.
+        encoded: The token ids of the corpus.
+        tokenizers: The tokenizers that produced the token ids.
+
+    Raises:
+        ValueError: The corpus has no links.
+    """
+    name, key = corpus.name, digest([_LINKS_FORMAT, encoding_key(corpus, tokenizers, config.data)])
+
+    def create(folder: Path) -> None:
+        counts = Counter[str]()
+        # disable=None shows no bar if stderr is not a terminal.
+        with (
+            tqdm(corpus, desc=f"aligning {name}", unit=" pairs", disable=None) as pairs,
+            ArrayWriter(folder) as writer,
+        ):
+            for tokens, num_lost in _linked_rows(pairs, encoded, tokenizers):
+                writer.append_rows("links", TokenLinks.of([tokens.ravel().tolist()]))
+                counts.update(kept=len(tokens), lost=num_lost)
+            if counts["kept"] == 0:
+                raise ValueError(f"{_GUIDED_KEY}: the training text has no links{_NO_LINKS}")
+            writer.finish(counts)
+
+    folder = cache_path(config.data.cache_dir) / f"links-{key}"
+    arrays, counts = cached(folder, create, read_arrays)
+    logger.info("%s: guided attention follows %d links between tokens", name, counts["kept"])
+    if counts["lost"]:
+        logger.warning(
+            "%s: links that are not used, because one of their words has no token of its own: %d",
+            name,
+            counts["lost"],
+        )
+    return TokenLinks(arrays["links"], arrays["links_offsets"])
+
+
+def _linked_rows(
+    pairs: Iterable[Pair], encoded: EncodedCorpus, tokenizers: TokenizerPair
+) -> Iterator[tuple[Numbers, int]]:
+    """Yield the links of each pair of the encoded corpus, which lacks skipped pairs."""
+    row = 0
+    for position, pair in enumerate(pairs):
+        if pair.links is None:
+            raise ValueError(f"{_GUIDED_KEY}: pair {position + 1} has no links{_NO_LINKS}")
+        if row == len(encoded) or encoded.indices[row] != position:
+            continue  # the pair was left out because of its length
+        (_, spans), _ = tokenizers.source.rules.prepare_pair(pair.source, pair.target)
+        sides = zip(tokenizers, (encoded.source_rows, encoded.target_rows), pair[:2], strict=True)
+        words = (
+            tokenizer.words(text, rows[row].tolist(), spans) for tokenizer, rows, text in sides
+        )
+        yield link_tokens(pair.links.possible, *words)
+        row += 1
+    assert row == len(encoded), "the corpus has changed since it was encoded"
 
 
 def perplexity(loss: float) -> float:

@@ -1,8 +1,8 @@
 """Show a run: lines on the console and in train.log, and its progress."""
 
 import contextlib
-import copy
 import logging
+import math
 import sys
 import threading
 import time
@@ -16,12 +16,15 @@ from tqdm import tqdm
 from seq2seq.config.schema import TrainingConfig
 from seq2seq.files.atomic import create_file
 from seq2seq.runtime.process import ConsoleFormatter, open_closed_stderr
-from seq2seq.training.progress import Progress
+from seq2seq.training.progress import Interval, Progress, UpdateResult
 
 logger = logging.getLogger(__name__)
 
 BAR_SECONDS, LINE_SECONDS = 2.0, 30.0
 """Seconds between two updates of the bar, and between two lines of the log."""
+_BUSY_SECONDS, _BUSY_SHARE = 10.0, 0.6
+"""After `_BUSY_SECONDS` of updates, a machine is busy if the share of work is below
+`_BUSY_SHARE`."""
 _LABEL: ContextVar[str] = ContextVar("label", default="")
 
 
@@ -127,7 +130,7 @@ class ProgressDisplay:
             dynamic_ncols=True,
         )
         self._began_at = self._shown_at = time.monotonic()
-        self._shown = copy.copy(progress)
+        self._interval = Interval()
 
     def __enter__(self) -> "ProgressDisplay":
         return self
@@ -135,21 +138,19 @@ class ProgressDisplay:
     def __exit__(self, *exception: object) -> None:
         self._bar.close()
 
-    def update(self, progress: Progress) -> None:
+    def update(self, progress: Progress, result: UpdateResult) -> None:
         """Show the progress after an update, if it is time to."""
-        if self._is_quiet:
-            return
+        self._interval.add(result)
         seconds = LINE_SECONDS if self._bar.disable else BAR_SECONDS
         now = time.monotonic()
-        if now - self._shown_at >= seconds:
+        if not self._is_quiet and now - self._shown_at >= seconds:
             self._show(progress, now)
 
     def _show(self, progress: Progress, now: float) -> None:
         """Show the progress, with the loss and the speed since the last time."""
-        before, self._shown = self._shown, copy.copy(progress)
-        num_tokens = progress.target_tokens - before.target_tokens
-        loss = (progress.cross_entropy - before.cross_entropy) / num_tokens
-        speed = num_tokens / max(progress.update_seconds - before.update_seconds, 1e-9)
+        loss = self._interval.means()["loss"]
+        speed = self._interval.target_tokens_per_second
+        self._interval, self._shown_at = Interval(), now
         share = progress.share(self._config)
         self._bar.set_postfix_str(f"loss {loss:.3f}, {speed:.0f} tokens/s", refresh=False)
         self._bar.update(100 * share - self._bar.n)
@@ -166,7 +167,37 @@ class ProgressDisplay:
                 speed,
                 describe_seconds(left),
             )
-        self._shown_at = now
+
+
+class BusyWatch:
+    """Warns once if training waits for its other threads, which wait for a processor.
+
+    On a quiet machine the thread of the training computes 99% of the time; on a busy one it
+    computed 34%, and two threads took ten times as long as one.
+    """
+
+    def __init__(self, num_threads: int) -> None:
+        self._num_threads = num_threads
+        self._seconds = self._working_seconds = 0.0
+
+    def add(self, seconds: float, working_seconds: float) -> None:
+        """Count the seconds of an update, and those in which the thread computed."""
+        self._seconds += seconds
+        self._working_seconds += working_seconds
+        if self._seconds < _BUSY_SECONDS:
+            return
+        share = self._working_seconds / self._seconds
+        self._seconds = self._working_seconds = 0.0
+        if share < _BUSY_SHARE:
+            logger.warning(
+                "the training waits %.0f%% of the time, because other programs use the processors; "
+                "training.threads=%d, now %d, may be much faster: stop with Ctrl-C, and repeat the "
+                "command with resume=true and this key",
+                100 * (1 - share),
+                self._num_threads // 2,
+                self._num_threads,
+            )
+            self._seconds = -math.inf
 
 
 def describe_seconds(seconds: float) -> str:

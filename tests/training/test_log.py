@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from seq2seq.config.schema import load_config
-from seq2seq.training.monitoring import log as log_module
-from seq2seq.training.monitoring.log import ProgressDisplay, RunLog, describe_seconds
+from seq2seq.training import log as log_module
+from seq2seq.training.log import BusyWatch, ProgressDisplay, RunLog, describe_seconds
 from seq2seq.training.progress import Interval, Progress, UpdateResult
 
 logger = logging.getLogger("seq2seq.of_a_test")
@@ -113,9 +113,10 @@ class Run:
     def update(self, *, loss, num_tokens, seconds, new_interval=False):
         self.clock.seconds += seconds
         self.progress.seconds += seconds
-        result = UpdateResult({"loss": (loss * num_tokens, num_tokens)}, 1.0)
-        self.progress.count_update(result, num_tokens=num_tokens, seconds=seconds)
-        self.display.update(self.progress)
+        losses = {"loss": (loss * num_tokens, num_tokens)}
+        result = UpdateResult(losses, 1.0, num_tokens, seconds)
+        self.progress.count_update(result)
+        self.display.update(self.progress, result)
         if new_interval:
             self.progress.interval = Interval()
 
@@ -152,7 +153,7 @@ def test_the_speed_is_that_of_updates_alone(monkeypatch, lines):
 
 
 def test_a_resumed_run_counts_from_where_it_begins(monkeypatch, lines):
-    before = {"target_tokens": 5000, "update_seconds": 50.0, "cross_entropy": 9000.0}
+    before = {"target_tokens": 5000, "update_seconds": 50.0}
     progress = Progress(update=40, updates_per_epoch=100, **before)
     run = Run(monkeypatch, budget(max_updates=50), progress)
 
@@ -191,3 +192,14 @@ def test_there_is_no_bar_without_a_terminal_and_nothing_in_quiet_processes(
 
     assert "|" not in capsys.readouterr().err
     assert (lines() == []) == quiet
+
+
+@pytest.mark.parametrize(("share", "num_warnings"), [(0.5, 1), (0.7, 0)])
+def test_a_training_that_waits_for_busy_processors_is_warned_of_once(caplog, share, num_warnings):
+    busy = BusyWatch(4)
+
+    for _ in range(30):
+        busy.add(1.0, share)
+
+    advice = "training.threads=2, now 4, may be much faster"
+    assert sum(advice in each for each in caplog.messages) == num_warnings

@@ -6,8 +6,8 @@ import pytest
 from tiny_training import read_scalars, tiny_config, tiny_run
 
 from seq2seq.config.schema import Monitor
-from seq2seq.training.monitoring import trackers
-from seq2seq.training.monitoring.trackers import Service, Tracker, open_tracker
+from seq2seq.training import curves as trackers
+from seq2seq.training.curves import Service, Tracker, open_tracker
 
 
 class Account:

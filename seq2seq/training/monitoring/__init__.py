@@ -1,1 +1,0 @@
-"""Log lines, a progress bar, and curves for TensorBoard."""
