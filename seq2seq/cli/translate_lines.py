@@ -27,7 +27,6 @@ from seq2seq.inference.windows import ignore
 # An exported model translates without torch, so no import of this module may load it.
 if TYPE_CHECKING:
     from seq2seq.inference.translator import Translator
-    from seq2seq.inference.unknown_words import UnknownWords
 
 
 class LineTranslator:
@@ -56,7 +55,11 @@ class LineTranslator:
         decoding = None if config.reference else config.decoding
         self.counts = StreamCounts(translator.tags, decoding, self._banned)
         """Counts of everything that deserves a warning so far."""
-        self._unknown_words = _unknown_words(config, translator, self.counts)
+        self._copies_words = config.unknown_words is UnknownTokens.copy
+        if self._copies_words:
+            from seq2seq.inference.unknown_words import check_copying
+
+            check_copying(_with_torch(translator))
         is_shown = config.attention_plot or config.attention_html
         self._shows_attention = bool(is_shown) or config.output_format is OutputFormat.json
 
@@ -115,8 +118,11 @@ class LineTranslator:
             counts=self.counts,
             **constraints,
         )
-        if self._unknown_words is not None:
-            found = map(self._unknown_words.replace, found)
+        if self._copies_words:
+            from seq2seq.inference.unknown_words import copy_unknown_words
+
+            tokenizers = _with_torch(self._translator).tokenizers
+            found = (copy_unknown_words(each, tokenizers) for each in found)
         try:
             yield from found
         except PrefixError as error:
@@ -142,29 +148,6 @@ def _read_phrases(config: TranslateConfig) -> list[str]:
     if not phrases:
         raise ValueError(f"{lines.name} has no phrases; write one on each line, or remove the key")
     return phrases
-
-
-def _unknown_words(
-    config: TranslateConfig, translator: "Translator | OnnxTranslator", counts: StreamCounts
-) -> "UnknownWords | None":
-    """Return what replaces unknown words; None if they are kept.
-
-    Raises:
-        ValueError: The model has sub-words or no attention.
-    """
-    if config.unknown_words is UnknownTokens.keep:
-        return None
-    from seq2seq.data.tokenizers.interface import plain_tokenizer
-    from seq2seq.data.tokenizers.sentencepiece import SentencePieceTokenizer
-    from seq2seq.inference.unknown_words import UnknownWords
-
-    translator = _with_torch(translator)
-    if isinstance(plain_tokenizer(translator.tokenizers.target), SentencePieceTokenizer):
-        raise ValueError(
-            "unknown_words=copy has no effect: a model of sub-words spells every word; train with "
-            "tokenizer.protect to copy numbers, codes and addresses"
-        )
-    return UnknownWords(translator, counts=counts.tally.numbers)
 
 
 def _directory_of_plots(config: TranslateConfig) -> Path | None:

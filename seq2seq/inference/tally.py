@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from seq2seq.inference.results import Translation
 from seq2seq.search.config import DecodingConfig
-from seq2seq.special_tokens import SPACE_LABEL, SPECIAL_TOKENS, UNK, UNKNOWN_SURFACE
+from seq2seq.special_tokens import SPACE_LABEL, SPECIAL_TOKENS, UNK
 
 if TYPE_CHECKING:
     from seq2seq.inference.lexical_constraints import BannedPhrases
@@ -117,16 +117,8 @@ _LINES = {
         "lines with so many tokens that their attention is not shown: %(without_attention)d",
         "break these lines",
     ),
-    "words_copied": ("unknown words replaced by copies of source words: %(words_copied)d", ""),
-    "words_kept": (
-        "unknown words kept as %(mark_of_unknown)s, because no source word has attention there: "
-        "%(words_kept)d",
-        "",
-    ),
 }
 """What is logged for each number above 0, before and after the first lines that it concerns."""
-_EXPECTED = ("words_copied",)
-"""Names of the numbers that are logged without a warning."""
 _MOST_TEXTS = 5
 """Number of unknown texts that a warning names."""
 _LONGEST_TEXT = 20
@@ -193,15 +185,14 @@ class StreamCounts:
         """Log a line for each number above 0."""
         tally = self.tally
         limits = {} if self._decoding is None else asdict(self._decoding)
-        marks = {"mark": SPECIAL_TOKENS[UNK], "mark_of_unknown": UNKNOWN_SURFACE}
-        values = {**limits, **marks, "tags": ", ".join(self._tags), **tally.numbers}
+        known = {"mark": SPECIAL_TOKENS[UNK], "tags": ", ".join(self._tags)}
+        values = {**limits, **known, **tally.numbers}
         for name, (what, advice) in _LINES.items():
             if tally.numbers[name]:
-                level = logging.INFO if name in _EXPECTED else logging.WARNING
                 texts = tally.unknown.most_common(_MOST_TEXTS) if name == "unknown" else []
                 listed = ", ".join(f"{_shown(text)} x {number}" for text, number in texts)
                 parts = [what % values + tally.where(name), listed, advice % values]
-                logger.log(level, "%s", "; ".join(filter(None, parts)))
+                logger.warning("%s", "; ".join(filter(None, parts)))
 
 
 def _repeats(ids: Sequence[int]) -> bool:

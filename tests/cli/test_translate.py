@@ -22,6 +22,8 @@ from tiny_translator import (
 
 from seq2seq.cli.translate import main, translate
 from seq2seq.cli.translate_config import OutputFormat, UnknownTokens
+from seq2seq.data.tokenizers.interface import TokenizerPair
+from seq2seq.data.tokenizers.words import WordTokenizer
 from seq2seq.inference.translator import Translator
 from seq2seq.kernels import Kernels
 from seq2seq.kernels.products import kernels_are_fast
@@ -261,21 +263,26 @@ def test_a_file_without_phrases_is_refused(translated, write):
         translated("ja\n", banned_phrases=write("banned", ""))
 
 
-def test_unknown_tokens_are_kept_or_copied(translated, write):
-    prefixes = write("prefixes", "xyz\n")
+def test_unknown_words_are_kept_or_copied(tmp_path, write, capfdbinary):
+    units = {"source": ["ja"], "target": ["yes"]}
+    options = {"tokenizer": "moses", "language": "en", "lowercase": False, "joins": True}
+    words = TokenizerPair(*(WordTokenizer(unit, **options) for unit in units.values()))
+    checkpoint = write_checkpoint(tmp_path / "words", tokenizers=words)
+    keys = {"input": write("input", "ja Berlin\n"), "prefixes": write("prefixes", "Rom\n")}
 
-    [kept] = translated("ja\n", prefixes=prefixes)
-    [copied] = translated("ja\n", prefixes=prefixes, unknown_words=UnknownTokens.copy)
+    texts = []
+    for treatment in UnknownTokens:
+        translate(make_translate_config(checkpoint, **keys, unknown_words=treatment))
+        texts.append(capfdbinary.readouterr().out.decode().split()[0])
 
-    assert kept.startswith(UNKNOWN_SURFACE * 3)
-    assert copied == kept.replace(UNKNOWN_SURFACE, "ja")
+    assert texts[0] == UNKNOWN_SURFACE
+    assert texts[1] in ("ja", "Berlin")
 
 
-def test_copying_unknown_words_is_refused_for_sub_words(checkpoint_path):
-    keys = {"text": "ja", "unknown_words": UnknownTokens.copy}
-    config = make_translate_config(checkpoint_path, **keys)
+def test_copying_unknown_words_is_refused_for_other_tokenizers(checkpoint):
+    config = make_translate_config(checkpoint, text="ja", unknown_words=UnknownTokens.copy)
 
-    with pytest.raises(ValueError, match="unknown_words=copy has no effect: a model of sub-words"):
+    with pytest.raises(ValueError, match="unknown_words=copy needs a model with tokenizer=words"):
         translate(config)
 
 
