@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.cli.translate_config import TranslateConfig, shown
-from seq2seq.cli.translate_streams import open_inputs
+from seq2seq.cli.translate_inputs import open_inputs
 from seq2seq.data.corpus import load_corpora
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.devices import Precision
@@ -26,12 +26,11 @@ def read_test_set(config: TranslateConfig) -> list[tuple[str, str]]:
     """Return the lines and their references."""
     if config.input is None and config.reference is None:
         data = load_checkpoint(config.checkpoint[0]).config.data
-        return [(pair.source, pair.target) for pair in load_corpora(data).test]
+        return [(pair.source, pair.target) for pair in load_corpora(data).test or ()]
     if config.input is None or config.reference is None:
         sys.exit("error: input=FILE and reference=FILE must be given together, or neither")
     with ExitStack() as stack:
-        windows = open_inputs(config, stack).windows(config.batch_size)
-        return [pair for window in windows for pair in window.pairs]
+        return list(open_inputs(config, stack))
 
 
 def time_in_turn(runs: Sequence[Callable[[], object]], *, repeats: int) -> list[list[float]]:

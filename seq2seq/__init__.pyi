@@ -10,7 +10,7 @@ from .data.config import DataConfig, TokenizerConfig
 from .data.corpus import Corpora, Corpus, Pair, register_data
 from .data.tokenizers.interface import TokenizerPair, register_tokenizer, train_tokenizers
 from .export.translator import OnnxTranslator
-from .inference.results import TranslatedHypothesis, Translation
+from .inference.translations import TranslatedHypothesis, Translation
 from .inference.translator import Translator
 from .model.recurrence import Recurrence, register_decoder
 from .model.seq2seq import Seq2Seq

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 import uvicorn
 
-from seq2seq.inference.results import TranslatedHypothesis, Translation
+from seq2seq.inference.translations import TranslatedHypothesis, Translation
 from seq2seq.search.config import BeamConfig, DecodingConfig
 from seq2seq.serving.app import Service
 from seq2seq.serving.config import ServeConfig

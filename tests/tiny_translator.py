@@ -11,7 +11,7 @@ from seq2seq.cli.translate_config import OutputFormat, TranslateConfig, UnknownT
 from seq2seq.config.schema import TrainConfig, build_model, load_config
 from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.data.tokenizers.words import CharacterTokenizer
-from seq2seq.inference.results import TranslatedHypothesis, Translation
+from seq2seq.inference.translations import TranslatedHypothesis, Translation
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.numerics import Numerics

@@ -17,9 +17,9 @@ from seq2seq.data.batching import IdRows, pad
 from seq2seq.data.tokenizers.interface import Tokenizer
 from seq2seq.evaluation.alignment import word_weights
 from seq2seq.evaluation.metrics import Array
-from seq2seq.inference.results import EncodedLine, encode_lines, encode_targets
-from seq2seq.inference.translation import score_targets
-from seq2seq.inference.windows import cut_batches, in_order
+from seq2seq.inference.lines import cut_batches, in_order
+from seq2seq.inference.scoring import score_targets
+from seq2seq.inference.translations import EncodedLine, encode_lines, encode_targets
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.numerics import choose_numerics

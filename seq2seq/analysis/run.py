@@ -32,8 +32,8 @@ from seq2seq.evaluation.measures import (
 from seq2seq.evaluation.metrics import ScoringRule
 from seq2seq.files.links import GoldLinks, Links, check_links, read_links
 from seq2seq.files.paths import expand_home
-from seq2seq.inference.results import Translation
-from seq2seq.inference.translation import attention_links, read_sentences
+from seq2seq.inference.scoring import attention_links, read_sentences
+from seq2seq.inference.translations import Translation
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.numerics import choose_numerics

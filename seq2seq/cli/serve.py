@@ -24,7 +24,7 @@ with imports_in_one_line():
     from seq2seq.text.sentences import Split
 
 if TYPE_CHECKING:
-    from seq2seq.inference.results import Translation
+    from seq2seq.inference.translations import Translation
     from seq2seq.inference.translator import Translator
 
 logger = logging.getLogger(__name__)

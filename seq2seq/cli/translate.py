@@ -1,11 +1,13 @@
 """Translate with a trained model, for example `translate.py checkpoint=checkpoints/NAME`."""
 
 import contextlib
+import json
 import math
 import sys
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, BinaryIO
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from seq2seq.checks import counted
 from seq2seq.runtime.process import imports_in_one_line
@@ -15,21 +17,24 @@ from seq2seq.runtime.process import imports_in_one_line
 with imports_in_one_line():
     from seq2seq.cli.command_line import run_command
     from seq2seq.cli.outputs import open_output, write
-    from seq2seq.cli.translate_config import TranslateConfig, searches
-    from seq2seq.cli.translate_lines import LineTranslator
-    from seq2seq.cli.translate_streams import (
-        TranslationProgress,
-        Window,
-        open_inputs,
-        open_progress,
+    from seq2seq.cli.translate_config import (
+        OutputFormat,
+        TranslateConfig,
+        UnknownTokens,
+        Use,
+        searches,
+        shown,
     )
+    from seq2seq.cli.translate_inputs import Inputs, open_inputs, open_progress
     from seq2seq.export.translator import OnnxTranslator
-    from seq2seq.files.atomic import NewFile, whole_files
-    from seq2seq.files.links import check_links, parse_links
+    from seq2seq.files.atomic import whole_file, whole_files
+    from seq2seq.files.links import Links, check_links, format_links, parse_links
+    from seq2seq.files.paths import expand_home
     from seq2seq.files.text import open_lines
-    from seq2seq.inference.results import Translation
-    from seq2seq.inference.sentence_splitting import has_attention
-    from seq2seq.inference.windows import BATCHES_PER_WINDOW
+    from seq2seq.inference.lexical_constraints import BannedPhrases, PrefixError
+    from seq2seq.inference.lines import LineTranslator, has_attention
+    from seq2seq.inference.tally import StreamCounts
+    from seq2seq.inference.translations import Translation, as_json
     from seq2seq.runtime.devices import Engine
     from seq2seq.runtime.process import keep_freed_memory
     from seq2seq.search.config import DEFAULT_SEARCH
@@ -37,13 +42,6 @@ with imports_in_one_line():
 
 if TYPE_CHECKING:
     from seq2seq.inference.translator import Translator
-
-Report = Callable[[Translation, int], None]
-"""Function that is called with each translation and the index of its line."""
-Outputs = dict[str, Sequence[BinaryIO]]
-"""The files of each key: one for all inputs, or one for each input."""
-Contents = Generator[tuple[Window, dict[str, bytes]], None, None]
-"""Windows, each with the content that it adds to the output of each key."""
 
 
 def main() -> None:
@@ -71,19 +69,34 @@ def translate(config: TranslateConfig) -> None:
         )
     with ExitStack() as stack:
         inputs = open_inputs(config, stack)
-        lines = LineTranslator(config, _load(config))
-        new_file = stack.enter_context(whole_files())
-        outputs = _open_outputs(config, stack, new_file)
-        reports = _open_reports(config, lines, stack, new_file)
-        progress = stack.enter_context(open_progress(config, first=inputs.first, stop=inputs.stop))
-        windows = inputs.windows(BATCHES_PER_WINDOW * config.batch_size)
-        with contextlib.closing(_translate(lines, windows, reports, progress)) as contents:
-            is_read = _write(contents, outputs, has_reports=bool(reports))
-        if is_read:
+        translator = _load(config)
+        _check_attention(config, translator)
+        banned = BannedPhrases(_read_phrases(config), translator.tokenizers[1])
+        outputs = Outputs(config, translator, inputs, stack)
+        progress = stack.enter_context(open_progress(config, inputs))
+        counts = StreamCounts(
+            translator.tags,
+            None if config.reference else config.decoding,
+            banned,
+            line_name=inputs.line_name,
+            on_batch=progress.advance,
+            has_more=inputs.has_more,
+        )
+        translations = _translations(config, translator, inputs, counts)
+        with contextlib.closing(translations):
+            for index, translation in enumerate(translations):
+                if outputs.shows_attention and not has_attention(translation):
+                    counts.count("without_attention", index)
+                outputs.add(translation, index)
+                if outputs.are_closed:
+                    return
+        counts.report()
+        outputs.finish()
+        if outputs.are_read:
             progress.log_speed()
 
 
-def _load(config: TranslateConfig) -> "Translator | OnnxTranslator":
+def _load(config: TranslateConfig) -> LineTranslator:
     if config.engine is Engine.torch:
         import torch
 
@@ -103,136 +116,248 @@ def _load(config: TranslateConfig) -> "Translator | OnnxTranslator":
         ) from error
 
 
-def _open_outputs(config: TranslateConfig, stack: ExitStack, new_file: NewFile) -> Outputs:
-    paths: dict[str, Sequence[str | None]] = {"output": config.output or [None]}
-    if config.alignments is not None:
-        paths["alignments"] = [config.alignments]
-    return {
-        key: [stack.enter_context(open_output(path, key=key, new_file=new_file)) for path in names]
-        for key, names in paths.items()
-    }
+def _check_attention(config: TranslateConfig, translator: LineTranslator) -> None:
+    """Raise ValueError if a key needs attention that the model lacks."""
+    for key, given in config.given(Use.attention).items():
+        if translator.num_heads == 0:
+            raise ValueError(
+                f"{given} needs attention weights, but checkpoint={shown(config.checkpoint)} "
+                f"has none; remove {key} or use another checkpoint"
+            )
+    if config.unknown_words is UnknownTokens.copy:
+        from seq2seq.inference.unknown_words import check_copying
+
+        check_copying(_with_torch(translator))
 
 
-def _translate(
-    lines: LineTranslator,
-    windows: Iterator[Window],
-    reports: Sequence[Report],
-    progress: TranslationProgress,
-) -> Contents:
-    """Yield what each translation adds to the outputs, after reporting the translation."""
-    for window in windows:
-        for number, translation, contents in lines.translate(window, progress.advance):
-            for report in reports:
-                report(translation, number)
-            yield window, contents
-    lines.counts.report()
+def _read_phrases(config: TranslateConfig) -> list[str]:
+    if config.banned_phrases is None:
+        return []
+    with open_lines(config.banned_phrases, key="banned_phrases") as lines:
+        phrases = list(lines)
+    if not phrases:
+        raise ValueError(f"{lines.name} has no phrases; write one on each line, or remove the key")
+    return phrases
 
 
-def _write(contents: Contents, outputs: Outputs, *, has_reports: bool) -> bool:
-    """Write contents to the outputs; return False if a pipe was closed before the end."""
-    is_read = True
-    is_all = sum(map(len, outputs.values())) == 1 and not has_reports
-    for window, added in contents:
-        for key, content in added.items():
-            files = outputs[key]
-            is_read = write(files[window.source if len(files) > 1 else 0], content) and is_read
-        if is_all and not is_read:
-            break
-    return is_read
+def _with_torch(translator: LineTranslator) -> "Translator":
+    """Return a translator that does more than search, as keys of engine=torch require."""
+    assert not isinstance(translator, OnnxTranslator), "checked by the configuration"
+    return cast("Translator", translator)
 
 
-def _open_reports(
-    config: TranslateConfig, lines: LineTranslator, stack: ExitStack, new_file: NewFile
-) -> list[Report]:
-    """Open the outputs that are made from all translations together.
+def _translations(
+    config: TranslateConfig, translator: LineTranslator, inputs: Inputs, counts: StreamCounts
+) -> Generator[Translation]:
+    """Yield the translation of each line, or its reference with its score."""
+    size = config.batch_size
+    if config.reference is not None:
+        yield from _with_torch(translator).score(inputs, batch_size=size, counts=counts)
+        return
+    translations = translator.translate_pairs(inputs, counts, batch_size=size, split=config.split)
+    if config.unknown_words is UnknownTokens.copy:
+        from seq2seq.inference.unknown_words import copy_unknown_words
+
+        tokenizers = _with_torch(translator).tokenizers
+        translations = (copy_unknown_words(each, tokenizers) for each in translations)
+    try:
+        yield from translations
+    except PrefixError as error:
+        name = inputs.companion_name(error.index)
+        raise ValueError(f"{name} {error.reason}") from error
+
+
+class Outputs:
+    """Everything that translate.py writes; files appear together when the stack ends.
+
+    Args:
+        config: The configuration of translate.py.
+        translator: The translator, for word links.
+        inputs: The inputs, which the outputs may correspond to.
+        stack: Closes the files.
 
     Raises:
-        ValueError: Gold links do not fit the sentences.
+        ValueError: The directory of plots is a file.
         OSError: A file cannot be read or written.
     """
-    reports = []
-    if config.attention_html is not None:
-        reports.append(stack.enter_context(_page(config.attention_html, new_file)))
-    if config.gold is not None:
-        shard, num_shards = config.shards()
-        agreement = _agreement(
-            config.gold,
-            lines,
-            base=config.gold_base,
-            has_last_line=shard == num_shards,
-        )
-        reports.append(stack.enter_context(agreement))
-    return reports
 
+    def __init__(
+        self,
+        config: TranslateConfig,
+        translator: LineTranslator,
+        inputs: Inputs,
+        stack: ExitStack,
+    ) -> None:
+        self._config = config
+        self._translator = translator
+        self._inputs = inputs
+        self._plots = _directory_of_plots(config)
+        self.are_read = True
+        """False after a pipe was closed before the end."""
+        new_file = stack.enter_context(whole_files())
 
-@contextlib.contextmanager
-def _page(path: str, new_file: NewFile) -> Iterator[Report]:
-    """Show the best hypotheses on a page, numbered from 1."""
-    from seq2seq.visualization.page import AttentionPage
+        def opened(key: str, path: str | None) -> BinaryIO:
+            return stack.enter_context(open_output(path, key=key, new_file=new_file))
 
-    with open_output(path, key="attention_html", new_file=new_file) as file:
-        page = AttentionPage(file)
+        self._texts = [opened("output", path) for path in config.output or (None,)]
+        self._links = self._page = self._agreement = None
+        if config.alignments is not None:
+            self._links = opened("alignments", config.alignments)
+        if config.attention_html is not None:
+            from seq2seq.visualization.page import AttentionPage
 
-        def report(translation: Translation, index: int) -> None:
-            if not translation.source_ids or not has_attention(translation):
-                return
+            self._page = AttentionPage(opened("attention_html", config.attention_html))
+        if config.gold is not None:
+            self._agreement = _Agreement(config)
+
+    @property
+    def shows_attention(self) -> bool:
+        """Return whether an output shows attention weights."""
+        config = self._config
+        is_json = config.output_format is OutputFormat.json
+        return is_json or bool(config.attention_plot or config.attention_html)
+
+    @property
+    def are_closed(self) -> bool:
+        """Return whether the only output is a pipe that has been closed."""
+        others = (self._links, self._page, self._agreement)
+        return not self.are_read and len(self._texts) == 1 and others == (None, None, None)
+
+    def add(self, translation: Translation, index: int) -> None:
+        """Write the translation of the line that came as number `index`."""
+        number = self._inputs.first + index
+        if self._plots is not None:
+            _draw(translation, number, self._plots)
+        links = self._links_of(translation) if self._links or self._agreement else frozenset()
+        if self._agreement is not None:
+            self._agreement.add(translation, links, number)
+        if self._page is not None and translation.source_ids and has_attention(translation):
             best = translation.best
-            page.add(
+            self._page.add(
                 source=translation.source,
                 target=best.text,
                 source_tokens=translation.source_tokens,
                 target_tokens=best.tokens,
                 attention_weights=best.attention_weights,
-                note=f"line {index + 1}, log-probability {best.log_probability:.2f}",
+                note=f"line {number + 1}, log-probability {best.log_probability:.2f}",
             )
+        text_file = self._texts[0]
+        # If each input has its own output, the lines of each output are numbered from 0.
+        if len(self._texts) > 1:
+            source, number = self._inputs.place(index)
+            text_file = self._texts[source]
+        self._write(text_file, format_translation(self._config, translation, index=number))
+        if self._links is not None:
+            self._write(self._links, f"{format_links(links)}\n".encode())
 
-        yield report
-        page.close()
+    def finish(self) -> None:
+        """Write what is known at the end only.
+
+        Raises:
+            ValueError: There are more gold links than references.
+        """
+        if self._page is not None:
+            self._page.close()
+        if self._agreement is not None:
+            self._agreement.print()
+
+    def _links_of(self, translation: Translation) -> Links:
+        return _with_torch(self._translator).links(translation)
+
+    def _write(self, file: BinaryIO, content: bytes) -> None:
+        self.are_read = write(file, content) and self.are_read
 
 
-@contextlib.contextmanager
-def _agreement(
-    path: str, translator: LineTranslator, *, base: int, has_last_line: bool
-) -> Iterator[Report]:
-    """Compare the links of the references with gold links, and print their agreement at the end."""
-    from seq2seq.evaluation.measures import count_links
+def format_translation(config: TranslateConfig, translation: Translation, *, index: int) -> bytes:
+    """Return the output for the input line `index`, as UTF-8 lines.
 
-    counts = [0] * 4
-    num_sentences = num_read = 0
-    name = f"gold={path}"
-    with open_lines(path, key="gold") as reader:
-        lines = list(reader)
+    As text, a scored reference is its log-probability.
+    """
+    if config.output_format is OutputFormat.json:
+        lines = [json.dumps(as_json(translation), ensure_ascii=False)]
+    elif config.output_format is OutputFormat.nbest:
+        found = translation.hypotheses
+        lines = [f"{index} ||| {each.text} ||| {each.score:.6f}" for each in found]
+    elif config.reference is not None:
+        lines = [f"{translation.best.log_probability:.4f}"]
+    else:
+        lines = [translation.text]
+    return "".join(f"{line}\n" for line in lines).encode("utf-8", errors="replace")
 
-    def report(translation: Translation, index: int) -> None:
-        nonlocal num_sentences, num_read, counts
-        num_sentences, num_read = num_sentences + 1, index + 1
-        if num_read > len(lines):
+
+def _directory_of_plots(config: TranslateConfig) -> Path | None:
+    """Return an existing directory for plots; None without `attention_plot`."""
+    if config.attention_plot is None:
+        return None
+    directory = expand_home(config.attention_plot, key="attention_plot")
+    if directory.is_file():
+        raise ValueError(f"attention_plot={directory} is a file; name a directory")
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory
+
+
+def _draw(translation: Translation, number: int, directory: Path) -> None:
+    """Draw each hypothesis; the file names of all but the best contain their rank."""
+    if not translation.source_ids or not has_attention(translation):
+        return
+    for rank, hypothesis in enumerate(translation.hypotheses):
+        figure = translation.figure(hypothesis)
+        name = f"{number:06d}" if rank == 0 else f"{number:06d}-{rank + 1}"
+        with whole_file(directory / f"{name}.png") as file:
+            figure.savefig(file, format="png")
+
+
+class _Agreement:
+    """Compares the links of the references with gold links."""
+
+    def __init__(self, config: TranslateConfig) -> None:
+        assert config.gold is not None, "checked by the caller"
+        self._name, self._base = f"gold={config.gold}", config.gold_base
+        shard, num_shards = config.shards()
+        self._has_last_line = shard == num_shards
+        with open_lines(config.gold, key="gold") as reader:
+            self._lines = list(reader)
+        self._counts = [0] * 4
+        self._num_sentences = self._num_read = 0
+
+    def add(self, translation: Translation, links: Links, number: int) -> None:
+        """Count the links of a reference, whose line has a number."""
+        from seq2seq.evaluation.measures import count_links
+
+        self._num_sentences, self._num_read = self._num_sentences + 1, number + 1
+        if self._num_read > len(self._lines):
             raise ValueError(
-                f"{name} has {counted(len(lines), 'line')}, fewer than the reference; it needs one "
-                "for each sentence; leave the line empty if there are no links"
+                f"{self._name} has {counted(len(self._lines), 'line')}, fewer than the reference; "
+                "it needs one for each sentence; leave the line empty if there are no links"
             )
-        where = f"{name}:{num_read}"
-        gold = parse_links(lines[index], where=where, base=base)
-        best = translation.best
-        lengths = len(split_words(translation.source)), len(split_words(best.text))
-        check_links(gold, *lengths, where=where, base=base)
-        found = count_links(translator.links(translation), gold)
-        counts = list(map(sum, zip(counts, found, strict=True)))
+        where = f"{self._name}:{self._num_read}"
+        gold = parse_links(self._lines[number], where=where, base=self._base)
+        lengths = len(split_words(translation.source)), len(split_words(translation.text))
+        check_links(gold, *lengths, where=where, base=self._base)
+        counts = zip(self._counts, count_links(links, gold), strict=True)
+        self._counts = list(map(sum, counts))
 
-    yield report
-    if has_last_line and num_read < len(lines):
-        raise ValueError(
-            f"{name} has {counted(len(lines), 'line')} but the reference has {num_read:,}; it "
-            "needs one for each"
+    def print(self) -> None:
+        """Print precision, recall and alignment error rate.
+
+        Raises:
+            ValueError: There are more lines of gold links than references.
+        """
+        if self._has_last_line and self._num_read < len(self._lines):
+            raise ValueError(
+                f"{self._name} has {counted(len(self._lines), 'line')} but the reference has "
+                f"{self._num_read:,}; it needs one for each"
+            )
+        predicted, sure, found_sure, right = self._counts
+        parts = (right, predicted), (found_sure, sure), (found_sure + right, predicted + sure)
+        precision, recall, agreement = (
+            part / whole if whole else math.nan for part, whole in parts
         )
-    predicted, sure, found_sure, right = counts
-    parts = (right, predicted), (found_sure, sure), (found_sure + right, predicted + sure)
-    precision, recall, agreement = (part / whole if whole else math.nan for part, whole in parts)
-    print(
-        f"alignment: precision {precision:.3f}, recall {recall:.3f}, AER {1 - agreement:.3f} "
-        f"({counted(num_sentences, 'sentence')}, {counted(predicted, 'link')})",
-        file=sys.stderr,
-    )
+        print(
+            f"alignment: precision {precision:.3f}, recall {recall:.3f}, AER {1 - agreement:.3f} "
+            f"({counted(self._num_sentences, 'sentence')}, {counted(predicted, 'link')})",
+            file=sys.stderr,
+        )
 
 
 if __name__ == "__main__":

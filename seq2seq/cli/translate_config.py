@@ -55,25 +55,39 @@ class Use(Enum):
     """The key names an input file."""
     written = "written"
     """The key names an output file."""
-    constraint = "constraint"
-    """The key constrains the search."""
     attention = "attention"
     """The output shows the attention of the model."""
 
 
-_ONLY_TORCH: dict[str, tuple[object, ...]] = {
+_WITHOUT_EFFECT: dict[str, tuple[object, ...]] = {
     "plugins": ([],),
-    "reference": (None,),
-    "prefixes": (None,),
-    "banned_phrases": (None,),
     "unknown_words": (UnknownTokens.keep,),
-    "alignments": (None,),
-    "attention_plot": (None,),
+    "gold_base": (0,),
+    "split": (Split.auto,),
     "device": (Device.auto, Device.cpu),
     "precision": (Precision.fp32,),
     "kernels": (Kernels.fast,),
 }
-"""Keys of engine=torch, with the values that do not matter to engine=onnx."""
+"""Values that count as not given; for all other keys, None."""
+_EXCLUSIVE = (
+    ("text", "input", "give one of them"),
+    ("text", "reference", "give input=FILE, a file parallel to the reference"),
+    ("prefixes", "reference", "with references, no search runs; remove one of them"),
+    ("banned_phrases", "reference", "with references, no search runs; remove one of them"),
+    ("unknown_words", "reference", "references are scored as they are; remove one of them"),
+    ("split", "reference", "references are scored as whole lines; remove one of them"),
+)
+"""Two keys that exclude each other, and the way out."""
+_NEEDED = (
+    ("gold", "reference", "it contains the links of a reference"),
+    ("gold_base", "gold", "it says how gold= counts words"),
+)
+"""A key, the key of the file that it needs, and the reason."""
+_ONLY_TORCH = (
+    *("plugins", "reference", "prefixes", "banned_phrases", "unknown_words"),
+    *("alignments", "attention_plot", "device", "precision", "kernels"),
+)
+"""Keys of engine=torch."""
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -92,10 +106,10 @@ class TranslateConfig(Config):
     """Files to translate; None: standard input."""
     reference: Annotated[FilePaths | None, Use.read]
     """Files of reference translations, parallel to the input, to score instead of searching."""
-    prefixes: Annotated[FilePaths | None, Use.read, Use.constraint]
+    prefixes: Annotated[FilePaths | None, Use.read]
     """Files of prefixes, parallel to the input; each translation begins with its prefix, which may
     be empty."""
-    banned_phrases: Annotated[FilePath | None, Use.read, Use.constraint]
+    banned_phrases: Annotated[FilePath | None, Use.read]
     """File of phrases, one on each line, that no translation may contain."""
     unknown_words: UnknownTokens
     output: Annotated[FilePaths | None, Use.written]
@@ -139,49 +153,42 @@ class TranslateConfig(Config):
     def given(self, use: Use) -> dict[str, str]:
         """Return the keys with a mark that name a path, each as `key=value`."""
         types = field_types(type(self))  # type: ignore[arg-type]  # a class has a hash
-        paths = {key: self.paths(key) for key, each in types.items() if use in each.marks}
-        return {key: f"{key}={shown(names)}" for key, names in paths.items() if names}
+        marked = [key for key, each in types.items() if use in each.marks]
+        return {key: self._named(key) for key in marked if self.paths(key)}
 
     def paths(self, key: str) -> list[str]:
         """Return the paths that a key names; there may be none."""
         value: list[str] | str | None = getattr(self, key)
         return [value] if isinstance(value, str) else value or []
 
+    def _is_given(self, key: str) -> bool:
+        return getattr(self, key) not in _WITHOUT_EFFECT.get(key, (None,))
+
+    def _named(self, key: str) -> str:
+        """Return a key and its value as on the command line."""
+        value = getattr(self, key)
+        if isinstance(value, Enum):
+            value = value.name
+        if key == "text":
+            value = repr(value)  # on one line
+        return f"{key}={shown(value) if isinstance(value, list) else value}"
+
     def _contradictions(self) -> Iterator[str]:
         """Say which keys exclude each other, would have no effect, or need another one."""
-        given = self.given(Use.read) | self.given(Use.written)
-        for key in ("input", "reference"):
-            if self.text is not None and key in given:
-                way_out = "; give input=FILE, a file parallel to it" if key == "reference" else ""
-                yield f"text={self.text!r} and {given[key]} exclude each other{way_out}"
+        for key, other, way_out in _EXCLUSIVE:
+            if self._is_given(key) and self._is_given(other):
+                yield f"{self._named(key)} and {self._named(other)} exclude each other; {way_out}"
+        for key, other, reason in _NEEDED:
+            if self._is_given(key) and not self._is_given(other):
+                yield f"{self._named(key)} needs {other}=FILE: {reason}"
         num_inputs = len(self.input or [""])
         for key in ("reference", "prefixes", "output"):
             allowed = sorted({1, num_inputs} if key == "output" else {num_inputs})
-            if key in given and (number := len(self.paths(key))) not in allowed:
+            if self._is_given(key) and (number := len(self.paths(key))) not in allowed:
                 yield (
-                    f"{given[key]} names {number} files; give {' or '.join(map(str, allowed))}, "
-                    f"because the number of inputs is {num_inputs}"
-                )
-        copies = self.unknown_words is UnknownTokens.copy
-        if "gold" in given and self.reference is None:
-            yield f"{given['gold']} contains the links of a reference; give reference=FILE too"
-        if self.gold_base and self.gold is None:
-            yield f"gold_base={self.gold_base} says how gold= counts words; give gold=FILE too"
-        if self.reference is not None:
-            if copies:
-                yield (
-                    "unknown_words=copy changes translations, but reference= scores them as they "
-                    "are; remove one of them"
-                )
-            if self.split is not Split.auto:
-                yield (
-                    f"split={self.split.name} is for a search, but reference= scores whole lines; "
-                    "remove one of them"
-                )
-            for each in self.given(Use.constraint).values():
-                yield (
-                    f"{each} constrains a search, but with reference= no search runs; remove one "
-                    "of them"
+                    f"{self._named(key)} names {number} files; give "
+                    f"{' or '.join(map(str, allowed))}, because the number of inputs is "
+                    f"{num_inputs}"
                 )
         if self.shard is not None:
             if self.input is None or len(self.input) != 1:
@@ -189,7 +196,15 @@ class TranslateConfig(Config):
             part, number = self.shards()
             if not 1 <= part <= number:
                 yield f"shard={self.shard} must be PART/NUMBER, with a part from 1 to NUMBER: 3/16"
-        yield from self._contradictions_of_engine()
+        yield from self._contradictions_of_search()
+
+    def _contradictions_of_search(self) -> Iterator[str]:
+        if self.engine is Engine.onnx:
+            check_decoding(self.decoding)
+            if len(self.checkpoint) > 1:
+                yield f"{self._named('checkpoint')}: engine=onnx translates with one folder"
+            for key in filter(self._is_given, _ONLY_TORCH):
+                yield f"{self._named(key)} is a key of engine=torch; remove it, or engine=onnx"
         shows_all = self.output_format is not OutputFormat.text
         n_best = getattr(self.decoding, "n_best", 1)  # greedy search has no n_best
         if n_best > 1 and not (shows_all or self.reference or self.attention_plot):
@@ -203,18 +218,6 @@ class TranslateConfig(Config):
                 f"decoding.name={self.decoding.name} is not the name of this search; remove it "
                 f"and choose decoding= one of {', '.join(sorted(types))}"
             )
-
-    def _contradictions_of_engine(self) -> Iterator[str]:
-        if self.engine is not Engine.onnx:
-            return
-        check_decoding(self.decoding)
-        if len(self.checkpoint) > 1:
-            yield f"checkpoint={shown(self.checkpoint)}: engine=onnx translates with one folder"
-        for key, unused in _ONLY_TORCH.items():
-            if (value := getattr(self, key)) not in unused:
-                value = value.name if isinstance(value, Enum) else value
-                text = shown(value) if isinstance(value, list) else value
-                yield f"{key}={text} is a key of engine=torch; remove it, or engine=onnx"
 
     def shards(self) -> tuple[int, int]:
         """Return the shard of the input to translate, from 1, and the number of shards."""

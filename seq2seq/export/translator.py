@@ -2,8 +2,7 @@
 
 # B batch, K hypotheses of each sentence, R = B * K rows, S source length, T target length, N heads
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,22 +18,14 @@ from seq2seq.export.folder import (
 )
 from seq2seq.export.search import Arrays, Booleans, Floats, Integers, Step, search
 from seq2seq.export.tokenizers import SubwordTokenizer
-from seq2seq.inference.results import (
-    EncodedLine,
-    Translation,
-    check_sentences,
-    encode_lines,
-    make_translation,
-)
-from seq2seq.inference.sentence_splitting import SentenceSplitter, SplitLines
+from seq2seq.inference.lines import Batch, LineTranslator
 from seq2seq.inference.tally import StreamCounts
-from seq2seq.inference.windows import cut_batches, cut_windows, ignore, in_order
 from seq2seq.search.config import BeamConfig, DecodingConfig, Hypothesis
 from seq2seq.text.rules import TextRules
-from seq2seq.text.sentences import Split, TextHabits
+from seq2seq.text.sentences import TextHabits
 
 
-class OnnxTranslator:
+class OnnxTranslator(LineTranslator):
     """Translates as `seq2seq.Translator` does, with a model that seq2seq-export wrote.
 
     In fp32 neither the other sentences nor the batch size change the text of a translation, unless
@@ -43,20 +34,18 @@ class OnnxTranslator:
     """
 
     def __init__(self, folder: Path, runtime: Runtime, *, threads: int) -> None:
-        self.num_heads = runtime.num_heads
-        self._habits = TextHabits(
-            runtime.several_sentences, runtime.without_words, runtime.capitals
-        )
-        self.decoding: DecodingConfig = runtime.decoding
-        self.tags = runtime.tags
         rules = TextRules(runtime.normalizes, runtime.patterns)
         source, target = (SubwordTokenizer(folder / name, rules) for name in (SOURCE, TARGET))
-        self.tokenizers = source, target
+        super().__init__(
+            (source, target),
+            decoding=runtime.decoding,
+            tags=runtime.tags,
+            habits=TextHabits(runtime.several_sentences, runtime.without_words, runtime.capitals),
+            weights=np.zeros((runtime.num_heads, 1, 1), np.float32),
+        )
         self.graphs = _Graphs(
             folder, vocabulary_size=len(target), symbols=runtime.symbols, threads=threads
         )
-        weights = np.zeros((self.num_heads, 1, 1), np.float32)
-        self._empty = Hypothesis([], 0.0, 0.0, True, weights, [0.0])
 
     @classmethod
     def load(cls, folder: str | Path, *, threads: int = 1) -> "OnnxTranslator":
@@ -76,7 +65,9 @@ class OnnxTranslator:
         shortest = BeamConfig(max_length_ratio=0.0, max_length_offset=2)
         try:
             translator = cls(path, runtime, threads=threads)
-            list(translator.translate(["a"], shortest, counts=StreamCounts((), shortest)))
+            unreported = StreamCounts((), shortest)
+            pairs = translator.translate_pairs([("a", "")], unreported, batch_size=1, split="never")
+            list(pairs)
         except ModuleNotFoundError:
             raise
         # onnxruntime and sentencepiece raise their own errors, which have several lines.
@@ -88,91 +79,21 @@ class OnnxTranslator:
             ) from error
         return translator
 
-    def __call__(
-        self,
-        sentences: Sequence[str],
-        decoding: DecodingConfig | None = None,
-        *,
-        batch_size: int = 64,
-        split: Split | str = Split.auto,
-    ) -> list[Translation]:
-        """Translate a list of sentences as `translate` does; raise TypeError for anything else."""
-        lines = check_sentences(sentences)
-        return list(self.translate(lines, decoding, batch_size=batch_size, split=split))
-
-    def translate(
-        self,
-        lines: Iterable[str],
-        decoding: DecodingConfig | None = None,
-        *,
-        batch_size: int = 64,
-        split: Split | str = Split.auto,
-        on_translation: Callable[[Translation], None] = ignore,
-        counts: StreamCounts | None = None,
-    ) -> Iterator[Translation]:
-        """Yield the translation of each line, in order, as `seq2seq.Translator` does.
-
-        Args:
-            lines: Any number of lines; 64 batches at a time are read and sorted by length.
-            decoding: A `GreedyConfig` or `BeamConfig`; None uses that of runtime.json.
-            batch_size: Sentences translated together.
-            split: The lines to split into sentences.
-            on_translation: Called with each translation as soon as it is known, in any order.
-            counts: Counts of a longer stream that the lines are part of; with None, the warnings
-                about these lines are logged at the end.
-
-        Raises:
-            ValueError: The search or one of its options is not one of an exported model.
-        """
-        decoding = decoding or self.decoding
+    def _search(
+        self, batch: Batch, decoding: DecodingConfig, banned: Sequence[list[int]], way_out: str
+    ) -> list[list[Hypothesis]]:
         check_decoding(decoding)
-        known = counts or StreamCounts(self.tags, decoding)
-        splitter = self.splitter(split)
-        sentences = SplitLines(((line, "") for line in lines), splitter, known.count)
-
-        def translated() -> Iterator[Translation]:
-            for window in cut_windows(sentences, batch_size):
-                texts = [sentence.text for sentence in window]
-                encoded = encode_lines(
-                    texts, self.tokenizers[0], splitter.stays, recases=splitter.recases
-                )
-                batches = cut_batches([len(line.ids) for line in encoded], batch_size)
-                found = (
-                    self._translate_batch([encoded[row] for row in rows], decoding)
-                    for rows in batches
-                )
-                translations = in_order(batches, found, on_translation)
-                for sentence, translation in zip(window, translations, strict=True):
-                    known.add(translation, sentence.line)
-                    yield translation
-
-        yield from sentences.join(translated())
-        if counts is None:
-            known.report()
-
-    def _translate_batch(
-        self, batch: list[EncodedLine], decoding: DecodingConfig
-    ) -> list[Translation]:
-        n_best = getattr(decoding, "n_best", None)
-        make = partial(make_translation, tokenizers=self.tokenizers, n_best=n_best)
-        if not batch[0].ids:  # no line of the batch has a token
-            return [make(line, [self._empty], texts=[line.text.strip()]) for line in batch]
-        found = search(
+        if banned or any(target.ids for _, target in batch):
+            raise ValueError(
+                "an exported model takes neither prefixes nor banned phrases; load the checkpoint "
+                "of its folder with seq2seq.Translator"
+            )
+        return search(
             self.graphs,
-            [line.ids for line in batch],
+            [source.ids for source, _ in batch],
             decoding.candidates(),
-            num_symbols=[len(line.spans) for line in batch],
+            num_symbols=[len(source.spans) for source, _ in batch],
         )
-        return list(map(make, batch, found))
-
-    def splitter(self, split: Split | str) -> SentenceSplitter:
-        """Return what splits lines into the sentences that the model translates."""
-
-        def num_tokens(line: str) -> int:
-            [encoded] = encode_lines([line], self.tokenizers[0])
-            return len(encoded.ids)
-
-        return SentenceSplitter(self._habits, split=Split(split), num_tokens=num_tokens)
 
 
 class _Graphs:

@@ -2,12 +2,21 @@
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from seq2seq.inference.results import EncodedLine, TextTokenizer, Translation, encode_targets
-from seq2seq.inference.tally import Tally
+from seq2seq.inference.tally import StreamCounts, named_lines
+from seq2seq.inference.translations import (
+    EncodedLine,
+    TextTokenizer,
+    Translation,
+    encode_targets,
+)
 from seq2seq.search.config import DecodingConfig
 from seq2seq.special_tokens import UNK
+
+if TYPE_CHECKING:
+    from seq2seq.inference.lines import Sentence
 
 logger = logging.getLogger(__name__)
 
@@ -24,41 +33,40 @@ class PrefixError(ValueError):
 
 
 def encode_prefixes(
-    prefixes: Sequence[str],
+    sentences: Sequence["Sentence"],
     sources: Sequence[EncodedLine],
     *,
     tokenizer: TextTokenizer,
     decoding: DecodingConfig,
-    count: Callable[[str, int], None],
-    indices: Sequence[int],
+    counts: StreamCounts,
 ) -> list[EncodedLine]:
-    """Encode prefixes, without the whitespace around them.
+    """Encode the prefixes of sentences, without the whitespace around them.
 
     Args:
-        prefixes: One for each source; an empty one leaves its translation free.
-        sources: Source lines. The prefix of an empty line is dropped.
+        sentences: The sentences; an empty prefix leaves the translation free.
+        sources: The encoded sentences. The prefix of an empty one is dropped.
         tokenizer: The target tokenizer.
         decoding: The search, for its length limit.
-        count: Called with `prefixes_useless` or `prefixes_unknown`, and with the index of the line
-            of a prefix that has no effect or unknown tokens.
-        indices: Index of the line of each prefix in the stream.
+        counts: Counts prefixes that have no effect or unknown tokens.
 
     Raises:
         PrefixError: A prefix is longer than its translation may be.
     """
-    encoded = encode_targets([prefix.strip() for prefix in prefixes], sources, tokenizer)
+    if not any(sentence.prefix for sentence in sentences):
+        return [EncodedLine("", [])] * len(sources)
+    prefixes = [sentence.prefix.strip() for sentence in sentences]
+    encoded = encode_targets(prefixes, sources, tokenizer)
     for row, (prefix, source) in enumerate(zip(encoded, sources, strict=True)):
-        longest = decoding.longest(len(source.ids) + 1)
+        place, longest = sentences[row].place, decoding.longest(len(source.ids) + 1)
         if source.ids and len(prefix.ids) > longest:
             raise PrefixError(
-                indices[row],
+                place,
                 f"has {len(prefix.ids)} tokens, but the translation may have at most {longest}; "
                 f"shorten it, or raise decoding.max_length_offset={decoding.max_length_offset}",
             )
-        if UNK in prefix.ids:
-            count("prefixes_unknown", indices[row])
+        counts.count("prefixes_unknown", place, UNK in prefix.ids)
         if prefix.ids and not source.ids:
-            count("prefixes_useless", indices[row])
+            counts.count("prefixes_useless", place)
             encoded[row] = EncodedLine("", [])
     return encoded
 
@@ -93,16 +101,14 @@ class BannedPhrases:
             )
         id_rows = tokenizer.encode(texts)
         self.id_rows = [ids for ids in id_rows if UNK not in ids]
-        tally = Tally()
-        for number, ids in enumerate(id_rows, start=1):
-            tally.count("banned", str(number), UNK in ids)
-        if tally.numbers:
+        unknown = [str(number) for number, ids in enumerate(id_rows, start=1) if UNK in ids]
+        if unknown:
             logger.warning(
                 "banned phrases with text outside the model's vocabulary, which it cannot write "
                 "anyway: %d of %d%s",
-                tally.numbers["banned"],
+                len(unknown),
                 len(texts),
-                tally.where("banned"),
+                named_lines(unknown),
             )
         choices = "|".join(map(re.escape, texts))
         self._pattern = re.compile(rf"(?<!\w)(?:{choices})(?!\w)") if texts else None

@@ -1,13 +1,13 @@
 """Count what deserves a warning, and remember the first lines that it concerns."""
 
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING
 
-from seq2seq.inference.results import Translation
+from seq2seq.inference.translations import Translation
 from seq2seq.search.config import DecodingConfig
 from seq2seq.special_tokens import SPACE_LABEL, SPECIAL_TOKENS, UNK
 
@@ -20,43 +20,6 @@ _MOST_LINES = 5
 """Number of lines that a warning names."""
 _KEPT_TEXTS = 1000
 """Number of different unknown texts that are counted, to bound memory."""
-
-
-@dataclass(kw_only=True, slots=True)
-class Tally:
-    """Counts of what deserves a warning, each with the first lines that it concerns."""
-
-    numbers: Counter[str] = field(default_factory=Counter)
-    lines: dict[str, list[str]] = field(default_factory=dict)
-    unknown: Counter[str] = field(default_factory=Counter)
-    """Source texts of unknown tokens."""
-
-    def count(self, name: str, line: str, number: int = 1) -> None:
-        """Add a number that a line causes."""
-        if number:
-            self.numbers[name] += number
-            self._add_lines(name, [line])
-
-    def add(self, other: "Tally") -> None:
-        """Add the counts of a later part of the stream."""
-        self.numbers.update(other.numbers)
-        for name, lines in other.lines.items():
-            self._add_lines(name, lines)
-        for text, number in other.unknown.items():
-            if text in self.unknown or len(self.unknown) < _KEPT_TEXTS:
-                self.unknown[text] += number
-
-    def where(self, name: str) -> str:
-        """Return the first lines of a count for a message: ` (lines 2, 5, 9)`."""
-        lines = self.lines.get(name, [])
-        more = ", ..." if len(lines) > _MOST_LINES else ""
-        shown = f"line{'s' * (len(lines) > 1)} {', '.join(lines[:_MOST_LINES])}{more}"
-        return f" ({shown})" if lines else ""
-
-    def _add_lines(self, name: str, lines: Sequence[str]) -> None:
-        known = self.lines.setdefault(name, [])
-        new = [line for line in lines if line not in known]
-        known += new[: _MOST_LINES + 1 - len(known)]
 
 
 _LINES = {
@@ -124,10 +87,6 @@ _MOST_TEXTS = 5
 _LONGEST_TEXT = 20
 
 
-def _number(index: int) -> str:
-    return str(index + 1)
-
-
 class StreamCounts:
     """Counts the translations of a stream whose input or length deserves a warning.
 
@@ -135,11 +94,10 @@ class StreamCounts:
         tags: If every source of the training text began with a tag, these tags.
         decoding: The search, whose length limit may cut translations; None for scored pairs.
         banned: Phrases that no translation should contain.
-
-    Attributes:
-        tally: The counts.
-        line_name: Names the line of a sentence, given the index of the sentence; by default lines
-            are numbered from 1.
+        line_name: Names a line for a warning, given its index in the stream.
+        on_batch: Called with the translations of sentences that have just been translated.
+        has_more: Returns whether the next line of the stream is available. If it is not, the lines
+            before it are translated first.
     """
 
     def __init__(
@@ -147,26 +105,38 @@ class StreamCounts:
         tags: Sequence[str],
         decoding: DecodingConfig | None,
         banned: "BannedPhrases | None" = None,
+        *,
+        line_name: Callable[[int], str] = lambda index: str(index + 1),
+        on_batch: Callable[[Sequence[Translation]], None] = lambda translations: None,
+        has_more: Callable[[], bool] = lambda: True,
     ) -> None:
-        self.tally = Tally()
-        self.line_name: Callable[[int], str] = _number
+        self.decoding = decoding
+        self.banned = banned
+        self.on_batch = on_batch
+        self.has_more = has_more
+        self._line_name = line_name
         self._tags = tuple(tags)
-        self._decoding = decoding
-        self._banned = banned
+        self._numbers = Counter[str]()
+        self._lines = defaultdict[str, list[str]](list)
+        self._unknown = Counter[str]()  # source texts of unknown tokens
 
     def count(self, name: str, index: int, number: int = 1) -> None:
-        """Add a number that the sentence with an index causes."""
-        self.tally.count(name, self.line_name(index), number)
+        """Add a number that the line with an index causes."""
+        if number:
+            self._numbers[name] += number
+            lines = self._lines[name]
+            if len(lines) <= _MOST_LINES and (line := self._line_name(index)) not in lines:
+                lines.append(line)
 
     def add(self, translation: Translation, index: int) -> None:
-        """Count a translation, of the sentence with an index."""
+        """Count the translation of a sentence of the line with an index."""
         source_ids, best = translation.source_ids, translation.best
         num_unknown = translation.num_unknown_tokens
         is_tagged = translation.source.lstrip().startswith(self._tags)
-        is_scored = self._decoding is None
+        is_scored = self.decoding is None
         loops = not best.finished and _repeats(best.ids)
         totals = {"sentences": 1, "tokens": len(source_ids), "target_tokens": len(best.ids)}
-        self.tally.numbers.update(totals, with_unknown=num_unknown > 0)
+        self._numbers.update(totals, with_unknown=num_unknown > 0)
         for name, number in {
             "unknown": num_unknown,
             "untagged": bool(self._tags and source_ids and not is_tagged),
@@ -175,24 +145,31 @@ class StreamCounts:
             "lost": 0 if is_scored else len(translation.lost_spans),
             "one_sided": is_scored and bool(source_ids) != bool(best.ids),
             "target_unknown": best.ids.count(UNK) if is_scored else 0,
-            "banned": self._banned is not None and self._banned.occur_in(translation),
+            "banned": self.banned is not None and self.banned.occur_in(translation),
         }.items():
             self.count(name, index, number)
         if num_unknown:
-            self.tally.add(Tally(unknown=Counter(unknown_texts(translation))))
+            for text in _unknown_texts(translation):
+                if text in self._unknown or len(self._unknown) < _KEPT_TEXTS:
+                    self._unknown[text] += 1
 
     def report(self) -> None:
         """Log a line for each number above 0."""
-        tally = self.tally
-        limits = {} if self._decoding is None else asdict(self._decoding)
+        limits = {} if self.decoding is None else asdict(self.decoding)
         known = {"mark": SPECIAL_TOKENS[UNK], "tags": ", ".join(self._tags)}
-        values = {**limits, **known, **tally.numbers}
+        values = {**limits, **known, **self._numbers}
         for name, (what, advice) in _LINES.items():
-            if tally.numbers[name]:
-                texts = tally.unknown.most_common(_MOST_TEXTS) if name == "unknown" else []
+            if self._numbers[name]:
+                texts = self._unknown.most_common(_MOST_TEXTS) if name == "unknown" else []
                 listed = ", ".join(f"{_shown(text)} x {number}" for text, number in texts)
-                parts = [what % values + tally.where(name), listed, advice % values]
+                parts = [what % values + named_lines(self._lines[name]), listed, advice % values]
                 logger.warning("%s", "; ".join(filter(None, parts)))
+
+
+def named_lines(lines: Sequence[str]) -> str:
+    """Return the first lines that a warning concerns, for its end: ` (lines 2, 5, 9)`."""
+    more = ", ..." if len(lines) > _MOST_LINES else ""
+    return f" (line{'s' * (len(lines) > 1)} {', '.join(lines[:_MOST_LINES])}{more})"
 
 
 def _repeats(ids: Sequence[int]) -> bool:
@@ -212,7 +189,7 @@ def _shown(text: str) -> str:
     return f"{text} ({number})" if text.isprintable() else number
 
 
-def unknown_texts(translation: Translation) -> list[str]:
+def _unknown_texts(translation: Translation) -> list[str]:
     """Return the source text of the unknown tokens; tokens side by side have one text."""
     labels = [
         None if token == UNK else label.replace(SPACE_LABEL, " ")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from seq2seq.data.tokenizers.interface import SymbolTokenizer, TokenizerPair, plain_tokenizer
 from seq2seq.data.tokenizers.words import WordTokenizer
-from seq2seq.inference.results import TranslatedHypothesis, Translation, distinct
-from seq2seq.inference.sentence_splitting import join_translations
+from seq2seq.inference.lines import join_translations
 from seq2seq.inference.tally import token_texts
+from seq2seq.inference.translations import TranslatedHypothesis, Translation, distinct
 from seq2seq.special_tokens import UNK, UNKNOWN_SURFACE
 from seq2seq.text.rules import split_words
 

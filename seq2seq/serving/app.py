@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from seq2seq.checks import counted
-from seq2seq.inference.results import TranslatedHypothesis, Translation, as_json
+from seq2seq.inference.translations import TranslatedHypothesis, Translation, as_json
 from seq2seq.search.config import BeamConfig, DecodingConfig, GreedyConfig, convert_search
 from seq2seq.serving.batcher import ClosedError, DeadlineError, QueueFullError
 from seq2seq.serving.config import ServeConfig

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from seq2seq.inference.results import TranslatedHypothesis, Translation
+from seq2seq.inference.translations import TranslatedHypothesis, Translation
 from seq2seq.serving.texts import Align, Split
 from seq2seq.text.sentences import join_sentences
 

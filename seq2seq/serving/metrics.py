@@ -16,7 +16,7 @@ from prometheus_client import (
 )
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from seq2seq.inference.results import Translation
+from seq2seq.inference.translations import Translation
 from seq2seq.version import __version__
 
 logger = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from seq2seq.config.composition import describe_error
-from seq2seq.inference.results import Translation
+from seq2seq.inference.translations import Translation
 from seq2seq.search.config import DecodingConfig
 from seq2seq.serving.batcher import Batcher, Translate
 from seq2seq.serving.config import ServeConfig

@@ -29,8 +29,8 @@ from seq2seq.evaluation.measures import (
     total_scores,
 )
 from seq2seq.evaluation.metrics import signature
-from seq2seq.inference.results import EncodedLine, Translation
-from seq2seq.inference.translation import EncodedPair, read_sentences
+from seq2seq.inference.scoring import read_sentences
+from seq2seq.inference.translations import EncodedLine, EncodedPair, Translation
 from seq2seq.inference.translator import Translator
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import SINGLE_PROCESS, Ranks

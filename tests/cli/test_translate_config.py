@@ -15,7 +15,7 @@ SCORED = {"input": "i", "reference": "r"}
     [
         ({"text": "ja", "input": "a.txt"}, "exclude each other"),
         ({"text": "ja", "reference": "a.en"}, "reference=a.en exclude each other; give input="),
-        ({"gold": "a.align"}, "gold=a.align contains the links of a reference; give reference="),
+        ({"gold": "a.align"}, "gold=a.align needs reference=FILE: it contains the links"),
         ({"input": "a", "output": "./a"}, r"output=\./a would overwrite the file of input=a"),
         ({"output": "./run"}, r"output=\./run would overwrite the file of checkpoint=run"),
         ({"output": "a", "alignments": "a"}, "alignments=a would overwrite the file of output=a"),
@@ -50,17 +50,23 @@ SCORED = {"input": "i", "reference": "r"}
                 "attention_html",
             )
         ),
-        ({**SCORED, "split": Split.always}, "split=always is for a search, but reference= scores"),
+        (
+            {**SCORED, "split": Split.always},
+            "split=always and reference=r exclude each",
+        ),
         (
             {"input": "a", "reference": "b", "gold": "c", "attention_html": "c"},
             "attention_html=c would overwrite the file of gold=c",
         ),
-        ({"gold_base": 1}, "gold_base=1 says how gold= counts words; give gold=FILE too"),
-        ({"reference": "r", "prefixes": "p"}, "prefixes=p constrains a search, but"),
-        ({"reference": "r", "banned_phrases": "f"}, "banned_phrases=f constrains a search, but"),
+        ({"gold_base": 1}, "gold_base=1 needs gold=FILE: it says how gold= counts words"),
+        (
+            {"reference": "r", "prefixes": "p"},
+            "prefixes=p and reference=r exclude each",
+        ),
+        ({"reference": "r", "banned_phrases": "f"}, "banned_phrases=f and reference=r exclude"),
         (
             {"reference": "r", "unknown_words": UnknownTokens.copy},
-            "unknown_words=copy changes translations, but reference=",
+            "unknown_words=copy and reference=r exclude each other; references are scored",
         ),
         ({"input": ["a", "b"], "prefixes": "p"}, "prefixes=p names 1 files; give 2"),
         ({"prefixes": "p", "output": "p"}, "output=p would overwrite the file of prefixes=p"),

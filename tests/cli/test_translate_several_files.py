@@ -226,7 +226,7 @@ def test_a_line_of_very_many_tokens_is_split_with_a_warning(
 def test_a_line_of_very_many_tokens_has_links_but_no_attention(
     checkpoint, tmp_path, caplog, monkeypatch
 ):
-    monkeypatch.setattr("seq2seq.inference.sentence_splitting.MOST_WEIGHTS", 1000)
+    monkeypatch.setattr("seq2seq.inference.lines.MOST_WEIGHTS", 1000)
     path = write(tmp_path / "a.de", ["ja", "ja " * 500])
     written = {name: str(tmp_path / name) for name in ("output", "alignments", "attention_html")}
 

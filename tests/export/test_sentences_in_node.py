@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from node_scripts import needs_node, run_scripts
 
-from seq2seq.inference.sentence_splitting import SentenceSplitter
+from seq2seq.inference.lines import SentenceSplitter
 from seq2seq.text.sentences import (
     RULES,
     TextHabits,

@@ -98,6 +98,12 @@ def test_other_searches_are_refused_in_one_line(translator, decoding, text):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("keys", [{"prefixes": ["a"]}, {"banned_phrases": ["a"]}])
+def test_constraints_are_refused(translator, keys):
+    with pytest.raises(ValueError, match="takes neither prefixes nor banned phrases; load"):
+        list(translator.translate(["ein hund"], **keys))
+
+
 def test_one_text_is_refused(translator):
     with pytest.raises(TypeError, match="must be a list of strings"):
         translator("ein hund")

@@ -5,7 +5,7 @@ from tiny_models import tiny_batch, tiny_model
 from tiny_translator import BEAM, GREEDY
 
 from seq2seq.inference.ensemble import Ensemble, join_models
-from seq2seq.inference.translation import score_targets
+from seq2seq.inference.scoring import score_targets
 from seq2seq.search.config import SamplingConfig
 from seq2seq.search.registry import search
 from seq2seq.special_tokens import EOS

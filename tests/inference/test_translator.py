@@ -14,8 +14,8 @@ from tiny_translator import (
 )
 
 from seq2seq.cli.translate_config import load_translate_config
+from seq2seq.inference.lines import BATCHES_PER_WINDOW
 from seq2seq.inference.translator import Translator
-from seq2seq.inference.windows import BATCHES_PER_WINDOW
 from seq2seq.model.seq2seq import count_parameters
 from seq2seq.search.registry import search
 

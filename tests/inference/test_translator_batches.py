@@ -17,10 +17,10 @@ from tiny_translator import (
 from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.config.composition import describe_error
 from seq2seq.config.schema import load_config
-from seq2seq.inference.results import EncodedLine, make_translation
+from seq2seq.inference.lines import LONG_SENTENCE
 from seq2seq.inference.tally import StreamCounts
+from seq2seq.inference.translations import EncodedLine, make_translation
 from seq2seq.inference.translator import Translator
-from seq2seq.inference.windows import LONG_SENTENCE
 from seq2seq.kernels import Kernels
 from seq2seq.kernels.products import kernels_in_use
 from seq2seq.model.seq2seq import Seq2Seq

@@ -8,9 +8,9 @@ from seq2seq.data.tokenizers.interface import (
     TokenizerPair,
 )
 from seq2seq.data.tokenizers.words import CharacterTokenizer, WordTokenizer
-from seq2seq.inference.results import EncodedLine, make_translation
-from seq2seq.inference.sentence_splitting import join_translations
-from seq2seq.inference.translation import attention_links
+from seq2seq.inference.lines import join_translations
+from seq2seq.inference.scoring import attention_links
+from seq2seq.inference.translations import EncodedLine, make_translation
 from seq2seq.inference.unknown_words import check_copying, copy_unknown_words
 from seq2seq.search.config import Hypothesis
 from seq2seq.special_tokens import UNKNOWN_SURFACE

@@ -7,7 +7,7 @@ from tiny_attention import attention_config
 from tiny_models import FORMS, tiny_batch, tiny_model
 
 from seq2seq.attention.base import attention_config_types
-from seq2seq.inference.translation import score_targets
+from seq2seq.inference.scoring import score_targets
 from seq2seq.search.config import BeamConfig, GreedyConfig, SamplingConfig
 from seq2seq.search.registry import search
 from seq2seq.special_tokens import EOS

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from seq2seq.inference.results import TranslatedHypothesis, Translation
+from seq2seq.inference.translations import TranslatedHypothesis, Translation
 from seq2seq.serving.markup import SplitHtml, attended_offsets
 from seq2seq.text.sentences import split_sentences
 

@@ -16,7 +16,7 @@ from tiny_training import event_files, read_scalars, read_tags
 
 from seq2seq.data.tokenizers.words import CharacterTokenizer
 from seq2seq.files.atomic import create_file
-from seq2seq.inference.results import EncodedLine, make_translation
+from seq2seq.inference.translations import EncodedLine, make_translation
 from seq2seq.search.config import Hypothesis
 from seq2seq.training.curves import EventFile, TensorBoard, new_event_file
 from seq2seq.training.progress import Interval, Progress

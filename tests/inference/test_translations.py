@@ -1,18 +1,79 @@
+import json
+
+import numpy as np
 import pytest
 import torch
-from tiny_attention import VARIANTS
-from tiny_models import tiny_batch, tiny_model
 
 from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.data.tokenizers.words import CharacterTokenizer
-from seq2seq.inference import translation as translation_module
-from seq2seq.inference.results import EncodedLine, encode_lines, make_translation
-from seq2seq.inference.translation import score_targets
+from seq2seq.inference.translations import (
+    EncodedLine,
+    TranslatedHypothesis,
+    Translation,
+    as_json,
+    encode_lines,
+    make_translation,
+)
 from seq2seq.search.config import Hypothesis
+from seq2seq.special_tokens import UNK
 from seq2seq.text.rules import SYMBOLS
 
 TOKENIZERS = TokenizerPair(CharacterTokenizer("jan "), CharacterTokenizer("yes\n"))
 SOURCE = EncodedLine("ja", [4, 5])
+
+
+def two_hypotheses():
+    found = TranslatedHypothesis("yes", -1.5, -3.0, True, [4], ["y", "</s>"], torch.ones(2, 4, 3))
+    worse = found._replace(text="no", score=-2.0)
+    return Translation("ja", [4, UNK], ["j", "<unk>", "</s>"], [found, worse])
+
+
+def test_text_and_score_are_those_of_the_first_hypothesis():
+    translation = two_hypotheses()
+
+    assert (translation.text, translation.score) == ("yes", -1.5)
+    assert translation.num_unknown_tokens == 1
+
+
+def test_repr_is_short_and_names_text_and_score():
+    translation = two_hypotheses()
+
+    assert repr(translation) == (
+        "Translation(source='ja', text='yes', score=-1.5000, num_hypotheses=2)"
+    )
+    assert repr(translation.best) == (
+        "TranslatedHypothesis(text='yes', score=-1.5000, finished=True, "
+        "attention_weights=(2, 4, 3))"
+    )
+
+
+@pytest.mark.parametrize("weights", [torch.tensor([[[0.25, 1 / 3]]]), np.array([[[0.25, 1 / 3]]])])
+def test_json_has_all_values_with_six_digits(weights):
+    translation = two_hypotheses()
+    best = translation.best._replace(
+        attention_weights=weights, token_log_probabilities=[-1.0, -2.12345678]
+    )
+    translation = translation._replace(hypotheses=[best])
+
+    content = json.loads(json.dumps(as_json(translation)))
+
+    assert content == {
+        "source": "ja",
+        "source_tokens": ["j", "<unk>", "</s>"],
+        "unknown_tokens": 1,
+        "hypotheses": [
+            {
+                "text": "yes",
+                "score": -1.5,
+                "log_probability": -3.0,
+                "finished": True,
+                "tokens": ["y", "</s>"],
+                "token_log_probabilities": [-1.0, -2.123457],
+                "attention": [[[0.25, 0.333333]]],
+            }
+        ],
+    }
+    assert "attention" not in as_json(translation, has_attention=False)["hypotheses"][0]
 
 
 def found(ids, *, finished=True, score=-1.5):
@@ -76,30 +137,3 @@ def test_a_line_in_capitals_is_read_in_usual_letters_and_answered_in_capitals():
     tokenizers = TokenizerPair(TOKENIZERS.source, CharacterTokenizer(["y", *spans]))
     translation = make_translation(source, [found([4, 5])], tokenizers=tokenizers)
     assert (translation.source, translation.text) == ("JA, NA JA JA", "Y%s")
-
-
-def score_batch(model, batch):
-    return score_targets(
-        model.eval(),
-        batch.source_ids,
-        batch.source_mask,
-        target_ids=batch.target_ids,
-        target_mask=batch.target_mask,
-    )
-
-
-def test_probabilities_do_not_depend_on_how_many_are_held_at_once(monkeypatch):
-    model = tiny_model(VARIANTS["dot"])
-    at_once = score_batch(model, tiny_batch())
-
-    monkeypatch.setattr(translation_module, "_ROWS", 3)
-
-    in_parts = score_batch(model, tiny_batch())
-    for whole, part in zip(at_once, in_parts, strict=True):
-        assert part.log_probability == pytest.approx(whole.log_probability, abs=1e-6)
-
-
-def test_weights_do_not_keep_the_batch_in_memory():
-    for scored in score_batch(tiny_model(VARIANTS["multihead"]), tiny_batch(extra=3)):
-        stored = scored.attention_weights.untyped_storage().nbytes()
-        assert stored == scored.attention_weights.numel() * scored.attention_weights.element_size()

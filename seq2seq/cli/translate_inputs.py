@@ -1,24 +1,24 @@
-"""The streams of translate.py: its input lines, the lines it writes, and its progress."""
+"""The inputs of translate.py: their lines, and the progress in translating them."""
 
 import contextlib
 import importlib
 import io
-import json
 import logging
 import os
 import sys
 import threading
 import time
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import islice
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from seq2seq.checks import counted
-from seq2seq.cli.translate_config import OutputFormat, TranslateConfig, shown
+from seq2seq.cli.translate_config import TranslateConfig, shown
 from seq2seq.files.paths import expand_home
 from seq2seq.files.text import (
     CHUNK,
@@ -29,7 +29,7 @@ from seq2seq.files.text import (
     open_text,
     parallel,
 )
-from seq2seq.inference.results import Translation, as_json
+from seq2seq.inference.translations import Translation
 
 logger = logging.getLogger(__name__)
 
@@ -72,71 +72,67 @@ class Prompt:
         return False
 
 
-class Window(NamedTuple):
-    """Lines of an input that are available together."""
+class Inputs:
+    """Iterable over the lines of all inputs, each with its prefix or reference, or an empty text.
 
-    pairs: list[tuple[str, str]]
-    """Each line with its prefix or reference, or with an empty text."""
-    source: int
-    """Index of the input that the lines come from."""
-    line: int
-    """Index of the first line in its input."""
-    number: int
-    """Index of the first line among the lines of all inputs."""
-    names: tuple[str, str]
-    """Names of the input and of its parallel file."""
+    Args:
+        sources: The inputs.
+        companions: File of prefixes or references for each input, or no files.
+        first: Lines to skip at the start; 0 if there are several inputs.
+        stop: Index of the line after the last line to translate; None: translate to the end.
+    """
 
-    def line_name(self, index: int, *, side: int = 0) -> str:
-        """Return the file and number of a line of the window: `input=a.de:3`.
+    def __init__(
+        self,
+        sources: Sequence[LineReader | Prompt],
+        companions: Sequence[LineReader] = (),
+        first: int = 0,
+        stop: int | None = None,
+    ) -> None:
+        self._sources = sources
+        self._companions = companions
+        self.first, self.stop = first, stop
+        self._starts: list[int] = []  # number of lines before each input that has begun
 
-        Args:
-            index: Index in the window.
-            side: 0 names the input, 1 its parallel file.
-        """
-        return f"{self.names[side]}:{self.line + index + 1}"
-
-
-class Inputs(NamedTuple):
-    """All inputs, one after another, and their prefixes or references."""
-
-    sources: Sequence[LineReader | Prompt]
-    companions: Sequence[LineReader] = ()
-    """File of prefixes or references for each input, or no files."""
-    first: int = 0
-    """Lines to skip at the start; 0 if there are several inputs."""
-    stop: int | None = None
-    """Index of the line after the last line to translate; None: translate to the end."""
-
-    def windows(self, size: int) -> Iterator[Window]:
-        """Yield the lines of each input in windows.
-
-        A window ends after `size` lines, where the next line has not arrived yet, and at the end
-        of its input. An input without lines is named in a warning.
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        """Yield the lines; an input without lines is named in a warning.
 
         Raises:
             ValueError: An input and its companion do not have equally many lines.
         """
-        number = self.first
-        for index, source in enumerate(self.sources):
+        number = 0
+        for index, source in enumerate(self._sources):
+            self._starts.append(number)
             pairs: Iterator[tuple[str, str]] = ((line, "") for line in source)
-            names = (source.name, "")
-            if self.companions:
-                names = (source.name, self.companions[index].name)
-                pairs = parallel(source, self.companions[index], names=names)
-            start = number - self.first  # number of lines in earlier inputs
-            window: list[tuple[str, str]] = []
+            if self._companions:
+                companion = self._companions[index]
+                pairs = parallel(source, companion, names=(source.name, companion.name))
             for pair in islice(pairs, self.first, self.stop):
-                window.append(pair)
-                if len(window) == size or not source.has_more():
-                    yield Window(window, index, number - start, number, names)
-                    number += len(window)
-                    window = []
-            if window:  # more lines follow, but they are not to be translated
-                yield Window(window, index, number - start, number, names)
-                number += len(window)
+                number += 1
+                yield pair
             is_wanted = self.stop != 0 and not isinstance(source, Prompt)
-            if is_wanted and number == start:
+            if is_wanted and number == self._starts[-1]:
                 logger.warning("%s has no lines, so there is nothing to translate", source.name)
+
+    def has_more(self) -> bool:
+        """Return whether the next line of the current input is available without waiting."""
+        return self._sources[len(self._starts) - 1].has_more()
+
+    def place(self, index: int) -> tuple[int, int]:
+        """Return the index of the input of the line that came as number `index`, and its line."""
+        source = bisect_right(self._starts, index) - 1
+        return source, self.first + index - self._starts[source]
+
+    def line_name(self, index: int) -> str:
+        """Return the number of a line, from 1, with its file if there are several: `input=a:3`."""
+        source, line = self.place(index)
+        file = f"{self._sources[source].name}:" if len(self._sources) > 1 else ""
+        return f"{file}{line + 1}"
+
+    def companion_name(self, index: int) -> str:
+        """Return the file and number of the prefix of a line: `prefixes=a:3`."""
+        source, line = self.place(index)
+        return f"{self._companions[source].name}:{line + 1}"
 
 
 def open_inputs(config: TranslateConfig, stack: ExitStack) -> Inputs:
@@ -196,23 +192,6 @@ def is_prompt(config: TranslateConfig) -> bool:
     return is_read and sys.stdin.isatty()
 
 
-def format_translation(config: TranslateConfig, translation: Translation, *, index: int) -> bytes:
-    """Return the output for the input line `index`, as UTF-8 lines.
-
-    As text, a scored reference is its log-probability.
-    """
-    if config.output_format is OutputFormat.json:
-        lines = [json.dumps(as_json(translation), ensure_ascii=False)]
-    elif config.output_format is OutputFormat.nbest:
-        found = translation.hypotheses
-        lines = [f"{index} ||| {each.text} ||| {each.score:.6f}" for each in found]
-    elif config.reference is not None:
-        lines = [f"{translation.best.log_probability:.4f}"]
-    else:
-        lines = [translation.text]
-    return "".join(f"{line}\n" for line in lines).encode("utf-8", errors="replace")
-
-
 class TranslationProgress:
     """Counts sentences and measures the time since its construction."""
 
@@ -221,12 +200,14 @@ class TranslationProgress:
         self._num_sentences = 0
         self._start = time.perf_counter()
 
-    def advance(self, line: str) -> None:
-        """Count a line that is translated."""
-        self._num_sentences += 1
+    def advance(self, translations: Sequence[Translation]) -> None:
+        """Count sentences that have been translated."""
+        self._num_sentences += len(translations)
         count, _, rate = self._figures()
         self._bar.set_description_str(f"{count}, {rate}", refresh=False)
-        self._bar.update(len(line.encode(errors="replace")) + 1)
+        self._bar.update(
+            sum(len(each.source.encode(errors="replace")) + 1 for each in translations)
+        )
 
     def log_speed(self) -> None:
         """Log the speed in one line if there were many sentences."""
@@ -245,23 +226,20 @@ class TranslationProgress:
 
 
 @contextlib.contextmanager
-def open_progress(
-    config: TranslateConfig, *, first: int = 0, stop: int | None = None
-) -> Iterator[TranslationProgress]:
+def open_progress(config: TranslateConfig, inputs: Inputs) -> Iterator[TranslationProgress]:
     """Show a bar during the block, if the configuration asks for one.
 
     Args:
         config: Names the inputs, whose size is known if all are plain files.
-        first: Lines of a single input that are left out at its start.
-        stop: Index of the line after the last line to translate; None: all.
+        inputs: Its inputs, of which the lines of a shard may be left out.
     """
     files = [expand_home(path, key="input") for path in config.input or ()]
     is_known = bool(files) and all(file.is_file() and not is_gzip(file) for file in files)
     total = sum(file.stat().st_size for file in files) if is_known else None
     is_shown = _shows_bar(config)
-    if is_shown and is_known and (first or stop is not None):
+    if is_shown and is_known and config.shard is not None:
         with open_text(files[0]) as lines:
-            total = sum(map(len, islice(lines, first, stop)))
+            total = sum(map(len, islice(lines, inputs.first, inputs.stop)))
     tqdm.set_lock(threading.RLock())  # tqdm's own lock would start an extra process
     with (
         logging_redirect_tqdm() if is_shown else contextlib.nullcontext(),

@@ -2,13 +2,30 @@ import re
 from dataclasses import replace
 
 import pytest
-from tiny_translator import BEAM, TOKENIZERS, make_checkpoint, make_translator, translated
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_translator import (
+    BEAM,
+    TOKENIZERS,
+    make_checkpoint,
+    make_translator,
+    translated,
+)
 
 from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.data.tokenizers.interface import SymbolTokenizer
-from seq2seq.inference.sentence_splitting import SentenceSplitter, SplitLines, join_translations
+from seq2seq.inference.lines import (
+    BATCHES_PER_WINDOW,
+    LONG_SENTENCE,
+    VERY_LONG,
+    SentenceSplitter,
+    cut_batches,
+    cut_windows,
+    in_order,
+    join_translations,
+)
+from seq2seq.inference.tally import StreamCounts
 from seq2seq.inference.translator import Translator
-from seq2seq.inference.windows import VERY_LONG
 from seq2seq.text.sentences import Split, TextHabits
 
 SINGLE, SEVERAL = TextHabits(0.1, 0.0), TextHabits(0.9, 0.0)
@@ -163,6 +180,63 @@ def test_the_links_of_a_line_are_those_of_its_sentences_counted_in_the_line():
     ],
 )
 def test_the_sentences_of_a_prefix_begin_those_of_the_line(prefix, prefixes):
-    lines = SplitLines([("Ja. Nein. Ja.", prefix)], make_splitter())
+    [[[*sentences]]] = windows([("Ja. Nein. Ja.", prefix)])
 
-    assert [sentence.prefix for sentence in lines] == prefixes
+    assert [sentence.prefix for sentence in sentences] == prefixes
+
+
+def windows(lines, batch_size=3, **options):
+    return list(cut_windows(lines, make_splitter(), batch_size, StreamCounts((), None, **options)))
+
+
+def test_a_window_holds_the_sentences_of_many_batches_and_the_last_one_the_rest():
+    full = 3 * BATCHES_PER_WINDOW // 2
+
+    found = windows([("Ja. Nein.", "")] * (2 * full + 1))
+
+    assert [len(window) for window in found] == [full, full, 1]
+    places = [line[0].place for window in found for line in window]
+    assert places == list(range(2 * full + 1))
+
+
+def test_a_window_ends_where_the_next_line_has_not_arrived():
+    answers = iter([True, False, True])
+
+    found = windows([("Ja", "")] * 3, has_more=lambda: next(answers))
+
+    assert [len(window) for window in found] == [2, 1]
+
+
+@given(
+    lengths=st.lists(st.one_of(st.just(0), st.integers(0, 3 * LONG_SENTENCE))),
+    batch_size=st.integers(1, 5),
+)
+def test_every_row_is_in_a_batch_of_bounded_area_and_comes_back_in_order(lengths, batch_size):
+    batches = cut_batches(lengths, batch_size)
+
+    assert list(in_order(batches, batches)) == list(range(len(lengths)))
+    assert [lengths[row] for batch in batches for row in batch] == sorted(lengths)
+    for batch in batches:
+        assert 1 <= len(batch) <= batch_size
+        area = len(batch) * max(lengths[row] for row in batch)
+        assert len(batch) == 1 or area <= batch_size * LONG_SENTENCE
+        assert len({lengths[row] == 0 for row in batch}) == 1
+
+
+def test_a_result_comes_before_the_batches_behind_it():
+    results = in_order([[0, 1], [2, 3]], iter([["a", "b"]]))
+
+    assert [next(results), next(results)] == ["a", "b"]
+
+
+def test_a_row_without_a_result_is_an_error():
+    with pytest.raises(ValueError, match="shorter"):
+        list(in_order([[0, 1]], [["a"]]))
+
+
+def test_a_warning_counts_very_long_rows(caplog):
+    cut_batches([1, VERY_LONG, VERY_LONG + 1, 50 * VERY_LONG], batch_size=2)
+
+    [message] = caplog.messages
+    assert message.startswith("sentences of more than 1,000 tokens: 2, the longest of 50,000;")
+    assert message.endswith("split=always splits them")

@@ -149,6 +149,18 @@ class EncodedLine(NamedTuple):
     """Whether the ids are those of usual letters, although the text is in capitals."""
 
 
+class EncodedPair(NamedTuple):
+    """A source line and a target line: the prefix of a translation, or one to score."""
+
+    source: EncodedLine
+    target: EncodedLine = EncodedLine("", [])
+
+    @property
+    def length(self) -> int:
+        """Return the number of tokens of the longer line."""
+        return max(len(self.source.ids), len(self.target.ids))
+
+
 def encode_lines(
     lines: Sequence[str],
     tokenizer: TextTokenizer,

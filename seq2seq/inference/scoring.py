@@ -3,10 +3,8 @@
 # N heads, T target length, S source length
 # B batch, V vocabulary
 
-import logging
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,24 +19,10 @@ from seq2seq.evaluation.alignment import argmax_links, word_weights
 from seq2seq.evaluation.measures import Sentences
 from seq2seq.files.links import GoldLinks, Links
 from seq2seq.inference.ensemble import Ensemble
-from seq2seq.inference.results import EncodedLine, TranslatedHypothesis, Translation
+from seq2seq.inference.translations import TranslatedHypothesis, Translation
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.search.config import Hypothesis
 from seq2seq.special_tokens import BOS, PAD
-
-logger = logging.getLogger(__name__)
-
-
-class EncodedPair(NamedTuple):
-    """A source line and a target line: the prefix of a translation, or one to score."""
-
-    source: EncodedLine
-    target: EncodedLine
-
-    @property
-    def length(self) -> int:
-        """Return the number of tokens of the longer line."""
-        return max(len(self.source.ids), len(self.target.ids))
 
 
 def attention_links(

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_translator import GREEDY, make_translate_config
+from tiny_translator import GREEDY, make_translate_config, translated
 
-from seq2seq.cli.translate_streams import MANY, Inputs, Prompt, format_translation, open_progress
+from seq2seq.cli.translate import format_translation
+from seq2seq.cli.translate_inputs import MANY, Inputs, Prompt, open_progress
 from seq2seq.files.text import LineReader
-from seq2seq.inference.results import TranslatedHypothesis, Translation
+from seq2seq.inference.translations import TranslatedHypothesis, Translation
 from seq2seq.special_tokens import UNK
 
 pty = pytest.importorskip("pty", reason="there are pseudo-terminals on POSIX alone")
@@ -22,18 +23,6 @@ pty = pytest.importorskip("pty", reason="there are pseudo-terminals on POSIX alo
 
 def reader(name, *lines):
     return LineReader(io.BytesIO("".join(f"{line}\n" for line in lines).encode()), name=name)
-
-
-class Silent:
-    """An input without any line yet."""
-
-    name = "silent"
-
-    def __iter__(self):
-        pytest.fail("it would wait for a line")
-
-    def has_more(self):
-        return False
 
 
 class Slow:
@@ -48,48 +37,39 @@ class Slow:
         return False
 
 
-def windows(inputs, size=9):
-    return [window.pairs for window in inputs.windows(size)]
-
-
-def test_windows_have_the_lines_of_all_inputs_and_their_companions():
+def test_inputs_have_all_lines_with_their_companions_and_know_their_places():
     sources = [("a", "A1", "A2"), ("b",), ("c", "C1")]
     companions = [("d", "D1", "D2"), ("e",), ("f", "F1")]
-
     alone = Inputs([reader(*each) for each in sources])
-    together = Inputs(*([reader(*e) for e in each] for each in (sources, companions)))
+    together = Inputs(*([reader(*each) for each in files] for files in (sources, companions)))
 
-    assert windows(alone) == [[("A1", ""), ("A2", "")], [("C1", "")]]
-    first, last = together.windows(9)
-    assert (first.pairs, last.pairs) == ([("A1", "D1"), ("A2", "D2")], [("C1", "F1")])
-    assert (last.source, last.line, last.number) == (2, 0, 2)
-    assert [last.line_name(0), first.line_name(1, side=1)] == ["c:1", "d:2"]
+    assert list(alone) == [("A1", ""), ("A2", ""), ("C1", "")]
+    assert list(together) == [("A1", "D1"), ("A2", "D2"), ("C1", "F1")]
+    assert [together.place(index) for index in range(3)] == [(0, 0), (0, 1), (2, 0)]
+    assert [together.line_name(2), together.companion_name(1)] == ["c:1", "d:2"]
 
 
-def test_windows_of_a_shard_know_the_numbers_of_their_lines():
+def test_a_shard_knows_the_numbers_of_its_lines():
     inputs = Inputs([reader("a", *"12345")], first=1, stop=4)
 
-    found = list(inputs.windows(2))
-
-    assert [[line for line, _ in each.pairs] for each in found] == [["2", "3"], ["4"]]
-    assert [(each.line, each.number) for each in found] == [(1, 1), (3, 3)]
-
-
-def test_a_window_ends_where_the_next_line_has_not_arrived():
-    assert windows(Inputs([Slow()])) == [[("a", "")], [("b", "")]]
+    assert [line for line, _ in inputs] == ["2", "3", "4"]
+    assert [inputs.place(0), inputs.place(2)] == [(0, 1), (0, 3)]
+    assert inputs.line_name(2) == "4"
 
 
-def test_the_lines_of_an_input_do_not_wait_for_the_next_input():
-    inputs = Inputs([reader("a", "A1", "A2", "A3"), Silent()])
+def test_the_current_input_says_whether_its_next_line_has_arrived():
+    inputs = Inputs([reader("a", "A1", "A2"), Slow()])
 
-    assert next(inputs.windows(9)).pairs == [("A1", ""), ("A2", ""), ("A3", "")]
+    found = [(line, inputs.has_more()) for line, _ in inputs]
+
+    assert found == [("A1", True), ("A2", False), ("a", False), ("b", False)]
 
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 PATIENCE = 20
 """seconds"""
 ECHO = """
-from seq2seq.cli.translate_streams import Prompt
+from seq2seq.cli.translate_inputs import Prompt
 for line in Prompt(): print(ascii(line), flush=True)
 """
 
@@ -214,9 +194,8 @@ def use_terminal(monkeypatch):
 
 
 def run(config, sentences):
-    with open_progress(config) as progress:
-        for sentence in sentences:
-            progress.advance(sentence)
+    with open_progress(config, Inputs([])) as progress:
+        progress.advance([translated(sentence, "") for sentence in sentences])
         progress.log_speed()
 
 
@@ -227,17 +206,21 @@ def file(tmp_path):
     return str(path)
 
 
-@pytest.mark.parametrize(("first", "stop"), [(0, None), (1, None), (1, 2), (0, 1)])
-def test_the_bar_of_a_part_reaches_100_percent_at_its_end(tmp_path, monkeypatch, first, stop):
+@pytest.mark.parametrize(
+    ("shard", "first", "stop"), [(None, 0, None), ("2/2", 1, None), ("2/3", 1, 2), ("1/3", 0, 1)]
+)
+def test_the_bar_of_a_shard_reaches_100_percent_at_its_end(
+    tmp_path, monkeypatch, shard, first, stop
+):
     lines = ["ein B\xe4r", "ja", "nein und ja"]
     (tmp_path / "a.de").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    config = make_translate_config("run", input=str(tmp_path / "a.de"))
+    config = make_translate_config("run", input=str(tmp_path / "a.de"), shard=shard)
     terminal = use_terminal(monkeypatch)
 
-    with open_progress(config, first=first, stop=stop) as progress:
+    with open_progress(config, Inputs([], first=first, stop=stop)) as progress:
         for line in lines[first:stop]:
             assert "100%|" not in terminal.getvalue()
-            progress.advance(line)
+            progress.advance([translated(line, "")])
         progress.log_speed()
 
     assert "100%|" in terminal.getvalue()
@@ -303,8 +286,8 @@ def test_a_warning_does_not_mix_with_the_bar(monkeypatch):
     handler = logging.StreamHandler(terminal)
     logging.getLogger().addHandler(handler)
     try:
-        with open_progress(make_translate_config("run", progress=True)) as progress:
-            progress.advance("ja")
+        with open_progress(make_translate_config("run", progress=True), Inputs([])) as progress:
+            progress.advance([translated("ja", "")])
             logging.getLogger().warning("beware")
     finally:
         logging.getLogger().removeHandler(handler)
