@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from seq2seq.attention.base import Memory
 from seq2seq.model.recurrence import DecoderOutput, DecoderState
 from seq2seq.model.seq2seq import Seq2Seq
-from seq2seq.search.interface import Selectable
+from seq2seq.search.loop import Selectable
 
 _Part = TypeVar("_Part", bound=Selectable)
 

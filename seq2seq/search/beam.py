@@ -3,7 +3,6 @@
 # B sentences still searched, W hypotheses of each (at most the beam size), R = B * W rows,
 # Q finished hypotheses that are kept, N heads, S source length, V vocabulary
 
-from itertools import count
 from typing import NamedTuple
 
 import torch
@@ -11,16 +10,18 @@ from torch import Tensor
 
 from seq2seq.search.config import BeamConfig, EarlyStopping
 from seq2seq.search.constraints import Constraints
-from seq2seq.search.interface import (
-    ROOT,
+from seq2seq.search.loop import (
     Ending,
-    History,
     Hypotheses,
+    Live,
+    Next,
+    Search,
     SearchedModel,
+    SearchStep,
     length_limits,
 )
-from seq2seq.search.stepwise import BLOCK, block_maxima, stable_topk
-from seq2seq.special_tokens import BOS, EOS
+from seq2seq.search.top_k import stable_topk_of_sums
+from seq2seq.special_tokens import EOS
 
 
 class Ranking:
@@ -91,22 +92,86 @@ class Ranking:
         return log_probabilities.amax(dim=1) / self._penalties[limits]
 
 
-class _Beam(NamedTuple):
-    """The hypotheses of each sentence after a step."""
+class _Ranked(NamedTuple):
+    """What beam search keeps for each sentence."""
 
-    sentences: Tensor  # (B,) indices in the batch
-    limits: Tensor  # (B,) maximum lengths of the hypotheses
-    tokens: Tensor  # (B, W) last token of each hypothesis
-    cells: Tensor  # (B, W)
-    log_probabilities: Tensor  # (B, W); -inf: finished or impossible, not extended
     scores: Tensor  # (B, W)
     coverage: Tensor  # (B, W, S) total attention to each source token, or (B, W, 0)
     best_scores: Tensor  # (B, Q) scores of finished hypotheses, best first; -inf: none yet
     best_cells: Tensor  # (B, Q)
 
-    def select(self, kept: Tensor) -> "_Beam":
-        """Keep the given sentences."""
-        return _Beam(*(part[kept] for part in self))
+
+class BeamSearch(Search):
+    """Keeps the most probable extensions, and sets finished hypotheses aside."""
+
+    reorders = True
+
+    def __init__(self, config: BeamConfig, source_mask: Tensor) -> None:
+        limits = length_limits(source_mask, config)
+        super().__init__(None, limits=limits)
+        self._config = config
+        self._ranking = Ranking(config, limits=limits, device=source_mask.device)
+        self._is_exact = config.early_stopping is EarlyStopping.exact
+        num_kept = config.n_best if self._is_exact else config.beam_size
+        best = torch.zeros(len(limits), num_kept, dtype=torch.long, device=source_mask.device)
+        self.ranked = _Ranked(
+            scores=best[:, :1].double(),
+            coverage=self._ranking.start_coverage(source_mask),
+            best_scores=best.double() - torch.inf,
+            best_cells=best,
+        )
+
+    def extend(self, live: Live, log_probabilities: Tensor, step: SearchStep, length: int) -> Next:
+        num_sentences, width = live.tokens.shape
+        vocabulary_size = log_probabilities.shape[1]
+        totals, chosen = stable_topk_of_sums(
+            log_probabilities.view(num_sentences, width, -1), live.totals, self._config.beam_size
+        )  # (B, W)
+        parents = chosen // vocabulary_size
+        tokens = chosen % vocabulary_size
+        first_rows = torch.arange(num_sentences, device=parents.device).unsqueeze(1) * width
+        rows = first_rows + parents
+        weights = step.attention_weights
+        cells = self.history.append(tokens, live.cells.gather(1, parents), rows, totals, weights)
+        _, coverage, best_scores, best_cells = live.ranked
+        coverage = self._ranking.extend_coverage(coverage, rows, weights)
+        scores = self._ranking.scores(totals, length=length, coverage=coverage)
+        # Finished hypotheses are set aside. Earlier ones come first and the sort is stable, so ties
+        # go to the earlier one.
+        ended = tokens == EOS
+        num_kept = best_scores.shape[1]
+        best_scores = torch.cat((best_scores, scores.masked_fill(~ended, -torch.inf)), dim=1)
+        best_scores, order = best_scores.sort(dim=1, descending=True, stable=True)
+        best_cells = torch.cat((best_cells, cells), dim=1).gather(1, order[:, :num_kept])
+        totals = totals.masked_fill(ended, -torch.inf)
+        return live._replace(
+            tokens=tokens,
+            cells=cells,
+            totals=totals,
+            is_live=totals > -torch.inf,
+            ranked=_Ranked(scores, coverage, best_scores[:, :num_kept], best_cells),
+        ), rows
+
+    def goes_on(self, live: Live) -> Tensor:
+        last_score = _Ranked(*live.ranked).best_scores[:, -1]
+        if self._is_exact:  # a live hypothesis can still enter the best ones; a tie cannot
+            return self._ranking.bounds(live.totals, limits=live.limits) > last_score
+        return live.is_live.any(dim=1) & (last_score == -torch.inf)
+
+    def endings(self, live: Live) -> list[list[Ending]]:
+        """Return the best hypotheses: finished ones, then live ones if too few."""
+        scores, _, best_scores, best_cells = live.ranked
+        scores = scores.masked_fill(~live.is_live, -torch.inf)
+        scores, order = scores.sort(dim=1, descending=True, stable=True)
+        scores = torch.cat((best_scores, scores), dim=1)
+        cells = torch.cat((best_cells, live.cells.gather(1, order)), dim=1)
+        found = zip(cells.tolist(), scores.tolist(), strict=True)
+        return [
+            [Ending(*end) for end in zip(*ends, strict=True) if end[1] > -torch.inf][
+                : self._config.n_best
+            ]
+            for ends in found
+        ]
 
 
 def beam_search(
@@ -126,167 +191,4 @@ def beam_search(
 
     `search` calls this function with a `BeamConfig` and describes the arguments.
     """
-    memory, state = model.encode(source_ids, source_mask)
-    limits = length_limits(source_mask, config)
-    ranking = Ranking(config, limits=limits, device=source_ids.device)
-    is_exact = config.early_stopping is EarlyStopping.exact
-    goes_on = _can_improve if is_exact else _has_room
-    beam = _start(
-        torch.tensor(limits, device=source_ids.device),
-        coverage=ranking.start_coverage(source_mask),
-        num_kept=config.n_best if is_exact else config.beam_size,
-    )
-    endings: list[list[Ending]] = [[] for _ in limits]
-    history = History()
-    for length in count(1):
-        step = model.decoder.step(state, beam.tokens.flatten(), memory)
-        live = (beam.log_probabilities > -torch.inf).flatten()
-        log_probabilities = constraints.log_probabilities(step.logits, live=live)
-        beam, rows = _extend(
-            beam, log_probabilities, step.attention_weights, history, config.beam_size
-        )
-        coverage = ranking.extend_coverage(beam.coverage, rows, step.attention_weights)
-        scores = ranking.scores(beam.log_probabilities, length=length, coverage=coverage)
-        beam = _finish(beam._replace(coverage=coverage, scores=scores))
-        live = goes_on(beam, ranking) & (beam.limits > length)
-        if not live.all():
-            # A mask would make the host wait for a count at each use; computing indices waits only
-            # once.
-            _store_best(beam.select((~live).nonzero().squeeze(1)), endings, n_best=config.n_best)
-            kept = live.nonzero().squeeze(1)
-            if not len(kept):
-                break
-            beam, rows, memory = beam.select(kept), rows[kept], memory.select(kept)
-        state = step.state.select(rows.flatten())
-        constraints = constraints.select(rows.flatten()).extend(beam.tokens.flatten())
-    return history.hypotheses(endings, source_mask.sum(dim=1).tolist())
-
-
-def _start(limits: Tensor, *, coverage: Tensor, num_kept: int) -> _Beam:
-    """Return the empty hypothesis of each sentence."""
-    sentences = torch.arange(len(limits), device=limits.device)
-    first = torch.zeros_like(sentences).unsqueeze(1)  # (B, 1)
-    best = first.expand(-1, num_kept)  # (B, Q)
-    return _Beam(
-        sentences=sentences,
-        limits=limits,
-        tokens=first + BOS,
-        cells=first + ROOT,
-        log_probabilities=first.float(),
-        scores=first.double(),
-        coverage=coverage,
-        best_scores=best.double() - torch.inf,
-        best_cells=best,
-    )
-
-
-def _extend(
-    beam: _Beam,
-    log_probabilities: Tensor,
-    attention_weights: Tensor,
-    history: History,
-    beam_size: int,
-) -> tuple[_Beam, Tensor]:
-    """Replace the hypotheses by their most probable extensions.
-
-    Args:
-        beam: The hypotheses before the step.
-        log_probabilities: Log-probabilities of the next tokens, (R, V).
-        attention_weights: (R, N, S).
-        history: Receives the extensions.
-        beam_size: Number of extensions that each sentence keeps.
-
-    Returns:
-        The beam after the step, and the row that each hypothesis extends, (B, W).
-    """
-    num_sentences, width = beam.tokens.shape
-    vocabulary_size = log_probabilities.shape[1]
-    totals, chosen = stable_topk_of_sums(
-        log_probabilities.view(num_sentences, width, -1), beam.log_probabilities, beam_size
-    )  # (B, W)
-    parents = chosen // vocabulary_size
-    tokens = chosen % vocabulary_size
-    first_rows = torch.arange(num_sentences, device=parents.device).unsqueeze(1) * width
-    rows = first_rows + parents
-    cells = history.append(
-        tokens,
-        parents=beam.cells.gather(1, parents),
-        rows=rows,
-        log_probabilities=totals,
-        attention_weights=attention_weights,
-    )
-    return beam._replace(tokens=tokens, cells=cells, log_probabilities=totals), rows
-
-
-def _finish(beam: _Beam) -> _Beam:
-    """Move the hypotheses that ended in this step to the finished ones of their sentence."""
-    ended = beam.tokens == EOS
-    # Earlier hypotheses come first and the sort is stable, so ties go to the earlier one.
-    scores = torch.cat((beam.best_scores, beam.scores.masked_fill(~ended, -torch.inf)), dim=1)
-    cells = torch.cat((beam.best_cells, beam.cells), dim=1)
-    scores, order = scores.sort(dim=1, descending=True, stable=True)
-    num_kept = beam.best_scores.shape[1]
-    return beam._replace(
-        log_probabilities=beam.log_probabilities.masked_fill(ended, -torch.inf),
-        best_scores=scores[:, :num_kept],
-        best_cells=cells.gather(1, order[:, :num_kept]),
-    )
-
-
-def _can_improve(beam: _Beam, ranking: Ranking) -> Tensor:
-    """Return whether a live hypothesis can still enter the best ones, (B,); a tie cannot."""
-    return ranking.bounds(beam.log_probabilities, limits=beam.limits) > beam.best_scores[:, -1]
-
-
-def _has_room(beam: _Beam, ranking: Ranking) -> Tensor:
-    """Return whether there are live hypotheses and fewer finished ones than are kept, (B,)."""
-    some_live = beam.log_probabilities.amax(dim=1) > -torch.inf
-    return some_live & (beam.best_scores[:, -1] == -torch.inf)
-
-
-def _store_best(beam: _Beam, endings: list[list[Ending]], *, n_best: int) -> None:
-    """Store the best hypotheses of each sentence: finished ones, then live ones if too few.
-
-    Args:
-        beam: The sentences whose search ends.
-        endings: Receives the best hypotheses of these sentences.
-        n_best: Largest number of hypotheses of a sentence.
-    """
-    scores = beam.scores.masked_fill(beam.log_probabilities == -torch.inf, -torch.inf)
-    scores, order = scores.sort(dim=1, descending=True, stable=True)
-    scores = torch.cat((beam.best_scores, scores), dim=1)
-    cells = torch.cat((beam.best_cells, beam.cells.gather(1, order)), dim=1)
-    rows = zip(beam.sentences.tolist(), cells.tolist(), scores.tolist(), strict=True)
-    for sentence, its_cells, its_scores in rows:
-        found = zip(its_cells, its_scores, strict=True)
-        endings[sentence] = [Ending(*end) for end in found if end[1] > -torch.inf][:n_best]
-
-
-def stable_topk_of_sums(values: Tensor, offsets: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return `stable_topk` over all parts of a row, with an offset added to each part.
-
-    The k largest values lie in the k blocks with the largest maxima, so few values are sorted;
-    computing maxima takes a tenth of the time of `torch.topk`. Of blocks with equal maxima the
-    first suffice, because the first of equal values are returned.
-
-    Args:
-        values: (B, W, V).
-        offsets: (B, W).
-        k: Number of values; more than W * V returns all.
-
-    Returns:
-        Values and indices into the W * V values of a row, (B, min(k, W * V)).
-    """
-    size = values.shape[2]
-    maxima = block_maxima(values) + offsets.unsqueeze(2)
-    num_blocks = maxima.shape[2]
-    blocks = stable_topk(maxima.flatten(1), k)[1].sort(dim=1).values  # (B, k)
-    parts = blocks // num_blocks
-    places = (blocks % num_blocks * BLOCK).unsqueeze(2)
-    places = places + torch.arange(BLOCK, device=places.device)  # (B, k, BLOCK)
-    indices = (parts.unsqueeze(2) * size + places.clamp(max=size - 1)).flatten(1)
-    candidates = values.flatten(1).gather(1, indices).view(places.shape)
-    candidates = candidates + offsets.gather(1, parts).unsqueeze(2)
-    candidates = candidates.masked_fill_(places >= size, -torch.inf).flatten(1)
-    largest, order = stable_topk(candidates, min(k, values.shape[1] * size))
-    return largest, indices.gather(1, order)
+    return BeamSearch(config, source_mask).run(model, source_ids, source_mask, constraints)

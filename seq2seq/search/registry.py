@@ -15,8 +15,8 @@ from seq2seq.search.config import (
     SamplingConfig,
 )
 from seq2seq.search.constraints import build_constraints
-from seq2seq.search.interface import Hypotheses, SearchedModel
-from seq2seq.search.stepwise import greedy_search, sampling_search
+from seq2seq.search.loop import Hypotheses, SearchedModel
+from seq2seq.search.sampling import greedy_search, sampling_search
 
 SEARCHES = Registry[Callable[..., Hypotheses]]("search")
 """Functions of a model, source ids, a source mask, a config and `Constraints`, by name."""

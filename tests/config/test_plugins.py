@@ -39,7 +39,7 @@ from dataclasses import dataclass
 
 from seq2seq.search.config import GreedyConfig
 from seq2seq.search.registry import register_search
-from seq2seq.search.stepwise import greedy_search
+from seq2seq.search.sampling import greedy_search
 
 
 @dataclass(kw_only=True, slots=True)

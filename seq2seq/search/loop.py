@@ -1,17 +1,19 @@
-"""The parts that every search needs: a model that steps, and the history of its hypotheses."""
+"""The loop that every search runs, and the history of its hypotheses."""
 
 # B sentences, W hypotheses of each, R rows of the model, S source length, T target length, N heads,
 # V vocabulary
 
 import math
 from collections.abc import Callable
+from itertools import count
 from typing import NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 from seq2seq.search.config import DecodingConfig, Hypothesis
-from seq2seq.special_tokens import EOS
+from seq2seq.search.constraints import Constraints
+from seq2seq.special_tokens import BOS, EOS
 
 _Selected = TypeVar("_Selected")
 
@@ -103,7 +105,6 @@ class History:
     def append(
         self,
         tokens: Tensor,
-        *,
         parents: Tensor,
         rows: Tensor,
         log_probabilities: Tensor,
@@ -204,3 +205,138 @@ def _differences(totals: Tensor, parents: Tensor) -> Tensor:
     # ROOT is -1, so it selects the appended last value: 0, the total without any token.
     padded = torch.nn.functional.pad(totals.double(), (0, 1))
     return padded[:-1] - padded[parents]
+
+
+class Live(NamedTuple):
+    """The hypotheses of each sentence after a step."""
+
+    sentences: Tensor  # (B,) indices in the batch
+    limits: Tensor  # (B,) maximum lengths of the hypotheses
+    tokens: Tensor  # (B, W) last token of each hypothesis
+    cells: Tensor  # (B, W)
+    totals: Tensor  # (B, W) log-probabilities
+    is_live: Tensor  # (B, W) bool; the others are not extended
+    ranked: tuple[Tensor, ...] = ()  # (B, ...) what a search adds
+
+    def select(self, kept: Tensor) -> "Live":
+        """Keep the given sentences."""
+        parts = tuple(part[kept] for part in self[:-1])
+        return Live._make((*parts, tuple(part[kept] for part in self.ranked)))
+
+
+Next = tuple[Live, Tensor]
+
+Choose = Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]]
+"""Function that returns the log-probability and the id of the next token of each row, (R,).
+
+Its arguments are the log-probabilities (R, V), the indices in the batch of the sentences that the
+rows belong to, W rows each, (B,), and the length including this token.
+"""
+
+
+class Search:
+    """Extends every hypothesis by one token, until all hypotheses of its sentence have ended.
+
+    A hypothesis ends with EOS or at the length limit of its sentence. A sentence leaves the batch
+    when its search has ended.
+
+    Args:
+        choose: Chooses the tokens; None for a subclass that extends hypotheses itself.
+        limits: Length limit of each sentence.
+        width: Number of hypotheses of a sentence, W.
+    """
+
+    reorders = False
+    """Whether the hypotheses of a sentence change their places or their number."""
+    ranked: tuple[Tensor, ...] = ()
+    """What a search keeps for each sentence at the start, (B, ...)."""
+
+    def __init__(self, choose: Choose | None, *, limits: list[int], width: int = 1) -> None:
+        self._choose = choose
+        self._limits = limits
+        self._width = width
+        self.history = History()
+
+    def extend(self, live: Live, log_probabilities: Tensor, step: SearchStep, length: int) -> Next:
+        """Extend the hypotheses, and append the new tokens to the history.
+
+        Args:
+            live: The hypotheses before the step.
+            log_probabilities: Log-probabilities of the next tokens, (R, V).
+            step: The step of the decoder.
+            length: Number of tokens including the new ones.
+
+        Returns:
+            The hypotheses after the step, and the row that each of them extends, (B, W).
+        """
+        assert self._choose is not None
+        chosen, tokens = self._choose(log_probabilities, live.sentences, length)
+        tokens = tokens.view_as(live.cells)
+        totals = live.totals + chosen.view_as(live.cells)
+        rows = torch.arange(tokens.numel(), device=tokens.device).view_as(tokens)
+        cells = self.history.append(tokens, live.cells, rows, totals, step.attention_weights)
+        is_live = live.is_live  # an ended hypothesis waits for the others of its sentence
+        return live._replace(
+            tokens=tokens,
+            cells=torch.where(is_live, cells, live.cells),
+            totals=torch.where(is_live, totals, live.totals),
+            is_live=is_live & (tokens != EOS),
+        ), rows
+
+    def goes_on(self, live: Live) -> Tensor:
+        """Return whether the search of a sentence goes on below its length limit, (B,)."""
+        return live.is_live.any(dim=1)
+
+    def endings(self, live: Live) -> list[list[Ending]]:
+        """Return the hypotheses to return for each sentence."""
+        rows = zip(live.cells.tolist(), live.totals.tolist(), strict=True)
+        return [list(map(Ending, *of_sentence)) for of_sentence in rows]
+
+    def run(
+        self,
+        model: SearchedModel,
+        source_ids: Tensor,
+        source_mask: Tensor,
+        constraints: Constraints,
+    ) -> Hypotheses:
+        """Return the hypotheses of each sentence; `registry.search` describes the arguments."""
+        memory, state = model.encode(source_ids, source_mask)
+        sentences = torch.arange(len(source_ids), device=source_ids.device)
+        zeros = torch.zeros_like(sentences).unsqueeze(1).expand(-1, self._width)  # (B, W)
+        live = Live(
+            sentences=sentences,
+            limits=torch.tensor(self._limits, device=source_ids.device),
+            tokens=zeros + BOS,
+            cells=zeros + ROOT,
+            totals=zeros.float(),
+            is_live=zeros == 0,
+            ranked=self.ranked,
+        )
+        if self._width > 1:
+            rows = sentences.repeat_interleave(self._width)
+            state, constraints = state.select(rows), constraints.select(rows)
+        endings: list[list[Ending]] = [[] for _ in self._limits]
+        for length in count(1):
+            step = model.decoder.step(state, live.tokens.flatten(), memory)
+            log_probabilities = constraints.log_probabilities(
+                step.logits, live=live.is_live.flatten()
+            )
+            live, rows = self.extend(live, log_probabilities, step, length)
+            state = step.state
+            goes_on = self.goes_on(live) & (live.limits > length)
+            all_go_on = bool(goes_on.all())
+            if not all_go_on:
+                # A mask would make the host wait for a count at each use; computing indices waits
+                # only once.
+                ended = live.select((~goes_on).nonzero().squeeze(1))
+                for place, found in zip(ended.sentences.tolist(), self.endings(ended), strict=True):
+                    endings[place] = found
+                kept = goes_on.nonzero().squeeze(1)
+                if not len(kept):
+                    break
+                live, rows, memory = live.select(kept), rows[kept], memory.select(kept)
+            if self.reorders or not all_go_on:
+                rows = rows.flatten()
+                state, constraints = state.select(rows), constraints.select(rows)
+            constraints = constraints.extend(live.tokens.flatten())
+        return self.history.hypotheses(endings, source_mask.sum(dim=1).tolist())

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from seq2seq.search.interface import JOINED_STEPS, ROOT, Ending, History
+from seq2seq.search.loop import JOINED_STEPS, ROOT, Ending, History
 
 
 @pytest.mark.parametrize("num_steps", [1, JOINED_STEPS, JOINED_STEPS + 1, 2 * JOINED_STEPS + 3])

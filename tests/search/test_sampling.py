@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2seq.search.registry import search
-from seq2seq.search.stepwise import stable_max, stable_topk
+from seq2seq.search.top_k import stable_max, stable_topk
 from seq2seq.special_tokens import BOS, EOS, PAD, UNK
 
 SOURCES = [[4, 5, EOS], [6, EOS], [5, 4, 6, 6, EOS], [4, EOS]]
