@@ -15,8 +15,7 @@ import uvicorn
 from seq2seq.inference.translations import TranslatedHypothesis, Translation
 from seq2seq.search.config import BeamConfig, DecodingConfig
 from seq2seq.serving.app import Service
-from seq2seq.serving.config import ServeConfig
-from seq2seq.serving.models import LoadedModel
+from seq2seq.serving.models import LoadedModel, ServeConfig
 from seq2seq.serving.server import bind, make_server
 from seq2seq.text.sentences import Split, split_sentences
 

@@ -19,8 +19,7 @@ with imports_in_one_line():
     from seq2seq.runtime.devices import Engine
     from seq2seq.runtime.process import keep_freed_memory, log_to_stderr
     from seq2seq.search.config import SEARCHES, DecodingConfig
-    from seq2seq.serving.config import ServeConfig
-    from seq2seq.serving.models import LoadedModel
+    from seq2seq.serving.models import LoadedModel, ServeConfig
     from seq2seq.text.sentences import Split
 
 if TYPE_CHECKING:

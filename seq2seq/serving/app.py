@@ -22,8 +22,7 @@ from starlette.requests import ClientDisconnect
 from seq2seq.checks import counted
 from seq2seq.inference.translations import TranslatedHypothesis, Translation, as_json
 from seq2seq.search.config import BeamConfig, DecodingConfig, GreedyConfig, convert_search
-from seq2seq.serving.batcher import ClosedError, DeadlineError, QueueFullError
-from seq2seq.serving.config import ServeConfig
+from seq2seq.serving.batcher import RefusedError, overdue
 from seq2seq.serving.interface import (
     DetailAnswer,
     DetailFields,
@@ -36,10 +35,9 @@ from seq2seq.serving.interface import (
     check_limit,
     described,
 )
-from seq2seq.serving.markup import SplitHtml, attended_offsets
 from seq2seq.serving.metrics import Metrics, Observed
-from seq2seq.serving.models import Load, Models, Pair
-from seq2seq.serving.texts import Split, SplitText, split_text
+from seq2seq.serving.models import Load, Models, Pair, ServeConfig
+from seq2seq.serving.texts import SplitHtml, SplitLine, SplitText, attended_offsets, split_text
 from seq2seq.visualization.page import render_page
 
 _MOST_WEIGHTS = 250_000
@@ -57,9 +55,7 @@ _PAGE_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-cache",
 }
-_RETRY = {"Retry-After": "1"}
-"""Header of an answer to a request that may succeed if it is sent again."""
-Read = Callable[[str, Split], SplitText | SplitHtml]
+Read = Callable[[str, SplitLine], SplitText | SplitHtml]
 """Function that splits a text into sentences."""
 
 
@@ -134,6 +130,7 @@ class Service:
             responses={"default": {"description": "An error", "model": Error}},
             exception_handlers={
                 HTTPException: _error,
+                RefusedError: _refused,
                 ClientDisconnect: _gone,
                 Exception: _failure,
             },
@@ -182,7 +179,7 @@ class Service:
     async def ready(self) -> dict[str, str]:
         """Answer whether requests are accepted now, for one of the language pairs at least."""
         if not self.models.are_ready:
-            raise HTTPException(503, "the service is busy", _RETRY)
+            raise RefusedError(503, "the service is busy")
         return {"status": "ready"}
 
     async def metrics(self) -> Response:
@@ -305,13 +302,8 @@ class Service:
                 )
         check_limit(len(sentences), most, "sentences")
         left = request.state.end - time.monotonic()
-        try:
-            future = self.models.submit(model, sentences, decoding, timeout=left)
-            found = iter(await _unless_gone(request, future, timeout=left))
-        except (QueueFullError, ClosedError):
-            raise HTTPException(503, "too many requests wait", _RETRY) from None
-        except DeadlineError:
-            raise HTTPException(504, "the translation took too long", _RETRY) from None
+        future = self.models.submit(model, sentences, decoding, timeout=left)
+        found = iter(await _unless_gone(request, future, timeout=left))
         return Translated(pair, texts, [[next(found) for _ in text.sentences] for text in texts])
 
     def _pair(self, fields: Fields) -> Pair:
@@ -367,7 +359,7 @@ async def _unless_gone(
             return found.result()
         if gone.done():
             raise ClientDisconnect
-        raise DeadlineError
+        raise overdue()
     finally:
         future.cancel()
         gone.cancel()
@@ -376,6 +368,11 @@ async def _unless_gone(
 async def _error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RefusedError)
+    return JSONResponse({"error": str(error)}, error.status, {"Retry-After": "1"})
 
 
 async def _gone(request: Request, error: Exception) -> Response:

@@ -20,16 +20,18 @@ Translate = Callable[[list[str], DecodingConfig], Sequence[_Result]]
 """Function that translates lines together, such as a `Translator`."""
 
 
-class QueueFullError(Exception):
-    """Too many lines wait; try again later."""
+class RefusedError(Exception):
+    """A request is not translated now; its client may send it again."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        """Refuse a request with a status of HTTP."""
+        super().__init__(reason)
+        self.status = status
 
 
-class DeadlineError(Exception):
-    """A request waited longer than it may."""
-
-
-class ClosedError(Exception):
-    """The batcher accepts no more requests."""
+def overdue() -> RefusedError:
+    """Return the error for a request that waited longer than it may."""
+    return RefusedError(504, "the translation took too long")
 
 
 def _ignore(num_lines: int, seconds: float) -> None:
@@ -142,16 +144,15 @@ class Batcher(Generic[_Result]):
             A future of one result for each line. Cancelling it drops the lines that still wait.
 
         Raises:
-            QueueFullError: More than `max_waiting` lines would wait.
-            ClosedError: The batcher is closed.
+            RefusedError: More than `max_waiting` lines would wait, or the batcher is closed.
         """
         with self._changed:
             if not self.is_working:
-                raise ClosedError("the batcher is closed")
+                raise RefusedError(503, "the service ends")
             if self._num_waiting + len(lines) > self.max_waiting:
                 self._drop_done()  # otherwise they would count until the batch ends
             if self._num_waiting + len(lines) > self.max_waiting:
-                raise QueueFullError(f"lines that wait: {self._num_waiting}")
+                raise RefusedError(503, "too many requests wait")
             translate = translate or self._translate
             request = _Request(lines, decoding, translate, time.monotonic() + timeout)
             if lines:
@@ -227,7 +228,7 @@ class Batcher(Generic[_Result]):
         # A copy, because a callback of a failing future may submit another request.
         for request in list(self._requests):
             if request.deadline <= now and not request.future.done():
-                _fail(request, DeadlineError("the request waited too long"))
+                _fail(request, overdue())
         self._drop_done()
 
     def _drop_done(self) -> None:

@@ -1,19 +1,17 @@
 """The fields of requests and answers, and the dependency that reads a request body."""
 
 import asyncio
-import re
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Literal, TypeVar
 from urllib.parse import parse_qs
 
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.types import Message, Receive
 
-from seq2seq.serving.config import ServeConfig
+from seq2seq.serving.models import ServeConfig
 
 _JSON, _MULTIPART = "application/json", "multipart/form-data"
 _KINDS = (_JSON, "application/x-www-form-urlencoded", _MULTIPART)
@@ -146,22 +144,25 @@ def body(fields: type[_Fields]) -> Callable[[Request], Awaitable[_Fields]]:
     async def read_body(request: Request) -> _Fields:
         config: ServeConfig = request.app.state.config
         request.state.end = time.monotonic() + config.timeout
-        kind = _kind(request.headers)
-        try:
-            content = await asyncio.wait_for(_content(request, config.max_body), config.timeout)
-        except asyncio.TimeoutError:
-            raise HTTPException(408, "the body did not arrive in time") from None
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind not in _KINDS or "content-encoding" in request.headers:
+            raise HTTPException(415, f"send {', '.join(_KINDS)}, in UTF-8 and not compressed")
+        limited = Request(request.scope, _limited(request, config.max_body))
         try:
             if kind == _JSON:
+                content = await asyncio.wait_for(limited.body(), config.timeout)
                 read = fields.model_validate_json(content, strict=True)
             else:
-                read = fields.model_validate(await _form(content, kind, request.headers))
+                form = await asyncio.wait_for(_form(limited, kind), config.timeout)
+                read = fields.model_validate(
+                    {name: each[0] if len(each) == 1 else each for name, each in form.items()}
+                )
+        except asyncio.TimeoutError:
+            raise HTTPException(408, "the body did not arrive in time") from None
         except ValidationError as error:
             raise HTTPException(400, _describe(error)) from None
-        except (ValueError, MultiPartException):
-            raise HTTPException(
-                400, "the body is not a complete form in UTF-8 without files"
-            ) from None
+        except ValueError:
+            raise HTTPException(400, "the body is not a form in UTF-8") from None
         texts = [read.texts] if isinstance(read.texts, str) else read.texts
         check_limit(len(texts), config.max_texts, "texts")
         check_limit(sum(map(len, texts)), config.max_characters, "characters")
@@ -176,44 +177,29 @@ def check_limit(number: int, most: int, things: str) -> None:
         raise HTTPException(413, f"the request has more than {most:,} {things}")
 
 
-def _kind(headers: Headers) -> str:
-    """Return the media type of a body."""
-    kind, _, parameters = headers.get("content-type", "").lower().partition(";")
-    if (kind := kind.strip()) not in _KINDS:
-        raise HTTPException(415, f"send {', '.join(_KINDS)}")
-    charset = re.search(r'charset="?([^";]*)', parameters)
-    is_utf_8 = charset is None or charset[1].strip() in ("", "utf-8", "utf8")
-    if not is_utf_8 or "content-encoding" in headers:
-        raise HTTPException(415, "send the body in UTF-8 and not compressed")
-    return kind
+def _limited(request: Request, most_bytes: int) -> Receive:
+    """Return a function that receives the body of a request, up to a size."""
+    received = 0
+
+    async def receive() -> Message:
+        nonlocal received
+        message = await request.receive()
+        received += len(message.get("body", b""))
+        check_limit(received, most_bytes, "bytes")  # the server discards the rest
+        return message
+
+    return receive
 
 
-async def _content(request: Request, most_bytes: int) -> bytes:
-    content = bytearray()
-    async for chunk in request.stream():
-        content += chunk
-        check_limit(len(content), most_bytes, "bytes")  # the server discards the rest
-    return bytes(content)
-
-
-async def _form(content: bytes, kind: str, headers: Headers) -> dict[str, object]:
-    """Return the values of a form; a field that is given several times has a list."""
-
-    async def chunks() -> AsyncGenerator[bytes, None]:
-        yield content
-
-    text = content.decode()  # Starlette would read other encodings as Latin-1
-    values: Mapping[str, Sequence[object]]
+async def _form(request: Request, kind: str) -> Mapping[str, Sequence[object]]:
+    """Return the values of each field of a form."""
     if kind == _MULTIPART:
-        limits = {"max_files": 0, "max_fields": _MOST_FIELDS, "max_part_size": len(content)}
-        form = await MultiPartParser(headers, chunks(), **limits).parse()
-        begin, _, _ = text.partition("\r\n")
-        if not text.rstrip().endswith(begin + "--"):  # the parser would ignore an incomplete field
-            raise ValueError("cut off")
-        values = {name: form.getlist(name) for name in form}
-    else:
-        values = parse_qs(text, True, errors="strict", max_num_fields=_MOST_FIELDS)
-    return {name: found[0] if len(found) == 1 else found for name, found in values.items()}
+        most_bytes = request.app.state.config.max_body
+        form = await request.form(max_files=0, max_fields=_MOST_FIELDS, max_part_size=most_bytes)
+        return {name: form.getlist(name) for name in form}
+    # Starlette would read UTF-8 that is not escaped, as curl sends it, as Latin-1.
+    text = (await request.body()).decode()
+    return parse_qs(text, True, errors="strict", max_num_fields=_MOST_FIELDS)
 
 
 def _describe(error: ValidationError) -> str:

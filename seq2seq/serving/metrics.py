@@ -17,6 +17,8 @@ from prometheus_client import (
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seq2seq.inference.translations import Translation
+from seq2seq.search.config import DecodingConfig
+from seq2seq.serving.batcher import Translate
 from seq2seq.version import __version__
 
 logger = logging.getLogger(__name__)
@@ -72,11 +74,17 @@ class Metrics:
         for each in (self._unknown, self._lost, self._unfinished):
             each.labels(pair)  # begins at 0
 
-    def count_translations(self, pair: str, translations: Sequence[Translation]) -> None:
-        """Count what the translations of sentences lack."""
-        self._unknown.labels(pair).inc(sum(each.num_unknown_tokens for each in translations))
-        self._lost.labels(pair).inc(sum(len(each.lost_spans) for each in translations))
-        self._unfinished.labels(pair).inc(sum(not each.best.finished for each in translations))
+    def counting(self, pair: str, translate: Translate[Translation]) -> Translate[Translation]:
+        """Return a function that translates and counts what the translations lack."""
+
+        def counted(lines: list[str], decoding: DecodingConfig) -> Sequence[Translation]:
+            found = translate(lines, decoding)
+            self._unknown.labels(pair).inc(sum(each.num_unknown_tokens for each in found))
+            self._lost.labels(pair).inc(sum(len(each.lost_spans) for each in found))
+            self._unfinished.labels(pair).inc(sum(not each.best.finished for each in found))
+            return found
+
+        return counted
 
     def count_refused(self) -> None:
         """Count what came in place of a request and was not HTTP."""

@@ -15,7 +15,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from seq2seq.serving.app import Service
-from seq2seq.serving.config import ServeConfig
+from seq2seq.serving.models import ServeConfig
 from seq2seq.version import __version__
 
 logger = logging.getLogger(__name__)

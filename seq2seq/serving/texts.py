@@ -1,18 +1,49 @@
-"""Split a text into the sentences that are translated, and put their translations in its place."""
+"""Split a text or HTML into the sentences that are translated, and put in their translations.
 
+Sentences of HTML go across inline tags, which attention places in the translation.
+"""
+
+import html
 import re
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from seq2seq.inference.translations import TranslatedHypothesis, Translation
 from seq2seq.text.sentences import join_sentences
+
+if TYPE_CHECKING:
+    from bs4 import BeautifulSoup
+    from bs4.element import PageElement, Tag
 
 _LINE_END = re.compile(r"(\r\n|\n|\r)")
 Align = Callable[[int], list[tuple[int, int]]]
 """Function that returns, for the index of a sentence, the place of each token in the translation
 and the place of its source."""
 
-Split = Callable[[str], Sequence[str]]
+SplitLine = Callable[[str], Sequence[str]]
 """Function that returns the sentences of a line."""
+_SPACE = re.compile(r"[ \t\n\f\r]+")
+_CODE = frozenset({"code", "kbd", "pre", "samp", "textarea", "var"})
+"""Elements whose text is not a sentence."""
+_INLINE = frozenset({
+    "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "del", "dfn", "em", "font", "i",
+    "ins", "label", "mark", "q", "s", "small", "span", "strike", "strong", "sub", "sup", "tt", "u",
+})  # fmt: skip
+"""Elements that are part of a sentence."""
+_MOST_NODES = 100
+"""Number of nodes in an inline tag from which it counts as a block."""
+_ATTRIBUTES = ("alt", "title")
+_CHUNK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|\w+|\s+|[^\w\s]")
+"""A word, a Chinese or Japanese character, a punctuation mark, or white space."""
+
+Path = tuple["Tag", ...]
+"""The inline tags around a piece of text, outermost first."""
+Offsets = list[tuple[int, int]]
+"""For each token of a translation, its place in the text and that of its source."""
 
 
 class SplitText(NamedTuple):
@@ -47,8 +78,300 @@ class SplitText(NamedTuple):
         return "".join(joined)
 
 
-def split_text(text: str, split: Split) -> SplitText:
+def split_text(text: str, split: SplitLine) -> SplitText:
     """Split a text at its line ends, and its lines into sentences."""
     pieces = [*_LINE_END.split(text), ""]
     lines = [split(line) if line.strip() else () for line in pieces[::2]]
     return SplitText(lines, pieces[1::2])
+
+
+class _Run(NamedTuple):
+    """Texts and inline tags that follow each other and make whole sentences."""
+
+    nodes: list["PageElement"]
+    """The nodes that the translation replaces."""
+    text: str
+    paths: list[Path]
+    """The tags around each character of the text."""
+    sentences: list[str]
+    edges: tuple[str, str]
+    """White space before and after the text."""
+
+
+class SplitHtml:
+    """HTML whose texts are split into sentences; everything else stays.
+
+    Inline tags such as `<b>` are part of a sentence. In the translation they are around the words
+    that attend to the words they were around. Scripts, styles, comments, code, and elements with
+    `translate="no"` or the class `notranslate` stay. The texts of `alt` and `title` are translated.
+
+    Raises:
+        ValueError: The text cannot be read as HTML.
+
+    Example:
+        >>> text = SplitHtml("<p>Ja &amp; <b>nein</b>.<br/> Ja.</p>", lambda line: [line])
+        >>> text.sentences
+        ['Ja & nein.', 'Ja.']
+        >>> text.join(["Yes < no.", "Yes."])
+        '<p>Yes &lt; <b>no</b>.<br/> Yes.</p>'
+    """
+
+    def __init__(self, text: str, split: SplitLine) -> None:
+        self._soup = _parse(text)
+        self._split = split
+        self._runs: list[_Run] = []
+        self._attributes: list[tuple[Tag, str, int]] = []
+        self.sentences: list[str] = []
+        self._read()
+
+    def join(self, translations: Sequence[str], align: Align | None = None) -> str:
+        """Return the HTML with the translation of each sentence in its place.
+
+        Args:
+            translations: One for each sentence.
+            align: Returns the offsets of a sentence; without it, the order of words is kept.
+        """
+        index = sum(len(run.sentences) for run in self._runs)
+        for tag, name, number in self._attributes:
+            tag[name] = join_sentences(translations[index : index + number])
+            index += number
+        index = 0
+        # A run may be joined again with other translations, so its new nodes take its place.
+        for place, run in enumerate(self._runs):
+            pieces: list[tuple[str, Path]] = []
+            end = 0
+            for sentence in run.sentences:
+                start = run.text.index(sentence, end)
+                end = start + len(sentence)
+                found = translations[index]
+                paths = run.paths[start:end]
+                if any(run.paths):
+                    offsets = align(index) if align else _in_order(sentence, found)
+                    pieces = _joined(pieces, _place(found, paths, offsets))
+                else:
+                    pieces = _joined(pieces, [(found, ())])
+                index += 1
+            self._runs[place] = run._replace(nodes=self._replace(run, pieces))
+        return str(self._soup)
+
+    def _read(self) -> None:
+        """Find the runs in the order of the text, then the attributes."""
+        waiting: list[Any] = [self._soup]
+        translated: list[Tag] = []
+        while waiting:
+            parent = waiting.pop()
+            translated.append(parent)
+            inner: list[PageElement] = []
+            nodes: list[PageElement] = []
+            for child in [*parent.children, None]:
+                if child is not None and _is_inline(child):
+                    nodes.append(child)
+                    continue
+                if nodes:
+                    self._add(nodes)
+                    nodes = []
+                if child is not None and _is_translated(child):
+                    inner.append(child)
+            waiting += reversed(inner)
+        for tag in translated:
+            for each in [tag, *tag.find_all(_INLINE)]:
+                self._add_attributes(each)
+
+    def _add(self, nodes: list["PageElement"]) -> None:
+        characters: list[str] = []
+        paths: list[Path] = []
+        for text, path in _texts(nodes, ()):
+            characters += text
+            paths += [path] * len(text)
+        whole = "".join(characters)
+        text = whole.strip()
+        if not text:
+            return
+        before, _, after = whole.partition(text)
+        kept = [
+            place
+            for place in range(len(before), len(whole) - len(after))
+            if not _SPACE.match(whole[place]) or not _SPACE.match(whole[place - 1])
+        ]
+        text = "".join(" " if _SPACE.match(whole[place]) else whole[place] for place in kept)
+        sentences = [sentence.strip() for sentence in self._split(text)]
+        own = [paths[place] for place in kept]
+        self._runs.append(_Run(nodes, text, own, sentences, (before, after)))
+        self.sentences += sentences
+
+    def _add_attributes(self, tag: "Tag") -> None:
+        for name in _ATTRIBUTES:
+            value = tag.get(name)
+            if isinstance(value, str) and value.strip():
+                sentences = [*self._split(value.strip())]
+                self._attributes.append((tag, name, len(sentences)))
+                self.sentences += sentences
+
+    def _replace(self, run: _Run, pieces: list[tuple[str, Path]]) -> list["PageElement"]:
+        """Put pieces of text, with copies of the tags around them, in the place of a run."""
+        from bs4.element import NavigableString
+
+        new: list[PageElement] = []
+        open_tags: list[tuple[Tag, Tag]] = []  # of the run, and its copy
+        first, last = run.edges
+        for text, path in ((first, ()), *pieces, (last, ())):
+            depth = 0
+            while depth < min(len(path), len(open_tags)) and open_tags[depth][0] is path[depth]:
+                depth += 1
+            del open_tags[depth:]
+            for tag in path[depth:]:
+                copy = tag.copy_self()
+                (open_tags[-1][1].append if open_tags else new.append)(copy)
+                open_tags.append((tag, copy))
+            if text:
+                (open_tags[-1][1].append if open_tags else new.append)(NavigableString(text))
+        run.nodes[0].insert_before(*new)
+        for node in run.nodes:
+            node.extract()
+        return new
+
+
+def _parse(text: str) -> "BeautifulSoup":
+    import bs4  # takes 0.15 s, which is wasted if no client sends HTML
+
+    # After the last ">" there is only text. The parser would search it for the end of each tag, in
+    # quadratic time, and lose an "&" near the end.
+    tags, end, rest = text.rpartition(">")
+    markup = tags + end + html.escape(html.unescape(rest), quote=False)
+    with warnings.catch_warnings():
+        # The text may look like XML or a path.
+        warnings.simplefilter("ignore", bs4.UnusualUsageWarning)
+        try:
+            return bs4.BeautifulSoup(markup, "html.parser")
+        except bs4.ParserRejectedMarkup as error:
+            raise ValueError("not HTML") from error
+
+
+def _is_translated(node: "PageElement") -> bool:
+    from bs4.element import Tag
+
+    return isinstance(node, Tag) and not (
+        node.name in _CODE
+        or node.get("translate") == "no"
+        or "notranslate" in (node.get_attribute_list("class") or [])
+    )
+
+
+def _is_inline(node: "PageElement") -> bool:
+    """Return whether a node is text, or an inline tag around text and other inline tags."""
+    from bs4.element import NavigableString, Tag
+
+    if not isinstance(node, Tag):
+        return type(node) is NavigableString
+    inner = list(islice(node.descendants, _MOST_NODES))
+    if len(inner) == _MOST_NODES:
+        return False
+    for each in (node, *inner):
+        if isinstance(each, Tag):
+            if each.name not in _INLINE or not _is_translated(each) or not each.contents:
+                return False
+        elif type(each) is not NavigableString:
+            return False
+    return True
+
+
+def _texts(nodes: Iterable["PageElement"], path: Path) -> Iterable[tuple[str, Path]]:
+    """Yield the texts of inline nodes with the tags around them."""
+    from bs4.element import Tag
+
+    for node in nodes:
+        if isinstance(node, Tag):
+            yield from _texts(node.children, (*path, node))
+        else:
+            yield str(node), path
+
+
+def _place(text: str, paths: list[Path], offsets: Offsets) -> list[tuple[str, Path]]:
+    """Give each word of a translation the tags of the source word that it attends to."""
+    chunks = [match[0] for match in _CHUNK.finditer(text)]
+    found: list[Path | None] = []
+    start = 0
+    for chunk in chunks:
+        end = start + len(chunk)
+        sources = [source for place, source in offsets if start <= place < end]
+        is_word = chunk[0].isalnum() or chunk[0] == "_"
+        found.append(paths[min(sources[0], len(paths) - 1)] if is_word and sources else None)
+        start = end
+    found = _with_every_tag(found, chunks, paths)
+    return list(zip(chunks, _filled([paths[0], *found, paths[-1]])[1:-1], strict=True))
+
+
+def _with_every_tag(
+    found: list[Path | None], chunks: list[str], paths: list[Path]
+) -> list[Path | None]:
+    """Put the tags that no word attends to around the word at their place in the sentence."""
+    words = [place for place, chunk in enumerate(chunks) if not chunk.isspace()]
+    for path in dict.fromkeys(paths):
+        missing = [tag for tag in path if not any(tag in (each or ()) for each in found)]
+        if missing and words:
+            share = paths.index(path) / len(paths)
+            place = words[int(share * len(words))]
+            found[place] = path
+    return found
+
+
+def _filled(found: list[Path | None]) -> list[Path]:
+    """Give spaces and marks the tags that the words on both sides share; both ends are known."""
+    filled: list[Path] = []
+    for place, path in enumerate(found):
+        if path is None:
+            before = next(each for each in reversed(found[:place]) if each is not None)
+            after = next(each for each in found[place:] if each is not None)
+            path = _shared(before, after)
+        filled.append(path)
+    return filled
+
+
+def _shared(first: Path, second: Path) -> Path:
+    depth = 0
+    while depth < min(len(first), len(second)) and first[depth] is second[depth]:
+        depth += 1
+    return first[:depth]
+
+
+def _joined(pieces: list[tuple[str, Path]], more: list[tuple[str, Path]]) -> list[tuple[str, Path]]:
+    """Join sentences as `join_sentences` does."""
+    before, after = ("".join(text for text, _ in part) for part in (pieces, more))
+    gap = join_sentences([before, after])[len(before) : -len(after) or None] if before else ""
+    space = [(gap, _shared(pieces[-1][1], more[0][1]))] if gap and more else []
+    return [*pieces, *space, *more]
+
+
+def _in_order(source: str, target: str) -> Offsets:
+    """Return offsets for words in the same order as in the source."""
+    scale = len(source) / max(len(target), 1)
+    return [(place, int(place * scale)) for place in range(len(target))]
+
+
+def attended_offsets(translation: Translation, hypothesis: TranslatedHypothesis) -> Offsets:
+    """Return the place of each token in a translation, and that of its most attended source token.
+
+    A model without attention keeps the order of words.
+    """
+    weights = np.asarray(hypothesis.attention_weights, dtype=np.float32)  # (N, T, S)
+    if not len(weights):
+        return _in_order(translation.source, hypothesis.text)
+    sources = _starts(translation.source, translation.source_tokens[:-1])
+    targets = _starts(hypothesis.text, hypothesis.tokens[: len(hypothesis.ids)])
+    columns = weights.mean(axis=0)[:, : len(sources)].argmax(axis=1) if sources else []
+    return [(start, sources[column]) for start, column in zip(targets, columns, strict=False)]
+
+
+def _starts(text: str, labels: Sequence[str]) -> list[int]:
+    """Return the place of each token in a text; a token that is not found is where the next is."""
+    starts: list[int] = []
+    position = 0
+    for label in labels:
+        surface = label.replace("\u2581", " ").strip()
+        place = text.find(surface, position) if surface else -1
+        start = position if place < 0 else place
+        while start < len(text) - 1 and text[start].isspace():
+            start += 1
+        starts.append(start)
+        position = start + len(surface) if place >= 0 else position
+    return starts

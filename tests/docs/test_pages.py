@@ -38,7 +38,7 @@ from seq2seq.cli.serve import load_model, load_serve_config, read_keys
 from seq2seq.cli.translate_config import TranslateConfig, load_translate_config
 from seq2seq.config.schema import TrainConfig, config_groups, load_config
 from seq2seq.search.config import BeamConfig, GreedyConfig, MbrConfig, SamplingConfig
-from seq2seq.serving.config import ServeConfig
+from seq2seq.serving.models import ServeConfig
 
 PAGES = {"README.md": Page("README.md"), **pages()}
 TESTED_ELSEWHERE = (

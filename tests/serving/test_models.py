@@ -2,6 +2,7 @@ import pytest
 from tiny_service import Shouter, ShutShouter, load_shouter, make_serve_config, wait_until
 from tiny_translator import GREEDY
 
+from seq2seq.search.config import BeamConfig, SamplingConfig
 from seq2seq.serving.metrics import Metrics
 from seq2seq.serving.models import LoadedModel, Models
 from seq2seq.version import __version__
@@ -153,3 +154,20 @@ def test_a_model_of_several_languages_answers_for_each_pair(make_models):
 
     assert models.pairs == [("de", "en"), ("de", "fr")]
     assert [ask(models, pair) for pair in models.pairs] == ["A", "Afr"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"decoding": SamplingConfig()}, "decoding=sampling: the service searches with"),
+        ({"decoding": BeamConfig(n_best=2)}, "decoding.n_best=2: each request sets its"),
+        ({"decoding": BeamConfig(beam_size=5)}, "beam_size=5 must be at most max_beam=4"),
+        ({"engine": "onnx", "precision": "int8"}, "precision=int8 are keys of engine=torch"),
+        ({"port": 65_536}, "port=65536 must be at least 0 and at most 65,535"),
+        ({"timeout": 0.0}, "timeout=0.0 must be above 0"),
+        ({"engine": "jax"}, "engine='jax' must be one of: torch, onnx"),
+    ],
+)
+def test_a_wrong_value_is_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        make_serve_config(**changes)

@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import os
-import random
 import re
 import select
 import signal
@@ -54,9 +53,6 @@ def live():
     [
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # TLS
         b"GET / HTTP/1.1\r\nHost: x\r\nX: " + 100_000 * b"x",
-        b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
-        b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
-        b"\0\r\n\r\n",
     ],
 )
 def test_what_is_not_http_is_answered_by_400_in_json(live, raw):
@@ -83,52 +79,6 @@ def test_what_is_not_http_is_counted_and_does_not_fill_the_log(caplog):
 
     assert 'seq2seq_requests_total{path="not HTTP",status="400"} 1.0' in metrics
     assert [record for record in caplog.records if record.levelname == "WARNING"] == []
-
-
-HOSTILE = [
-    9_000 * b'{"a":',
-    b'{"q":"a","q":5,"source":"de","target":"en"}',
-    b"\xef\xbb\xbf{}",
-    b"null",
-    70_000 * b" ",
-]
-"""Bodies that must be refused; test_interface.py has more."""
-
-
-def test_hostile_requests_among_others_disturb_none():
-    def shuffled(thread):
-        kinds = [None, *HOSTILE] * 3
-        random.Random(thread).shuffle(kinds)
-        return kinds
-
-    def ask(thread):
-        for number, body in enumerate(shuffled(thread)):
-            if body is None:
-                line = f"ja {thread} {number}"
-                valid.append(live.translate(line).content == {"translatedText": line.upper()})
-            else:
-                refused.append(live.ask("/translate", body))
-
-    valid, refused = [], []
-    with running(make_serve_config(max_body=65536)) as live:
-        threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-
-    assert valid == 24 * [True]
-    assert len(refused) == 24 * len(HOSTILE)
-    assert {answer.status for answer in refused} == {400, 413}
-    assert all(list(answer.content) == ["error"] for answer in refused)
-
-
-def test_requests_behind_each_other_on_a_connection_are_all_answered(live):
-    with live.connect() as connection:
-        connection.sendall(5 * REQUEST + REQUEST.replace(b"Host", b"Connection: close\r\nHost"))
-        answers = read_all(connection)
-
-    assert answers.count(b'{"translatedText":"JA"}') == 6
 
 
 def test_a_body_in_chunks_is_limited_too(live):
@@ -192,22 +142,6 @@ def test_a_request_whose_client_has_gone_is_not_translated():
         live.translate("last")
 
     assert shut.begun == ["first", "last"]
-
-
-def test_a_client_that_closes_its_side_within_a_request_is_dropped(live):
-    with live.connect() as connection:
-        connection.sendall(REQUEST[:-1])
-        connection.shutdown(socket.SHUT_WR)
-
-        assert read_all(connection) == b""
-
-
-def test_open_connections_do_no_harm(live):
-    with contextlib.ExitStack() as stack:
-        for _ in range(200):
-            stack.enter_context(live.connect())
-
-        assert live.translate("ja").content == {"translatedText": "JA"}
 
 
 def test_stopping_tells_each_client_to_send_no_more_on_its_connection():

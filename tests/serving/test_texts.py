@@ -1,8 +1,9 @@
+import numpy as np
 import pytest
 from tiny_translator import make_translator
 
-from seq2seq.serving.markup import SplitHtml
-from seq2seq.serving.texts import split_text
+from seq2seq.inference.translations import TranslatedHypothesis, Translation
+from seq2seq.serving.texts import SplitHtml, attended_offsets, split_text
 from seq2seq.text.sentences import split_sentences
 
 
@@ -56,3 +57,98 @@ def test_the_text_of_a_line_is_that_of_translating_with_split_lines():
 
     translations = translator(split.sentences)
     assert split.join([each.text for each in translations]) == offline.text
+
+
+@pytest.mark.parametrize(
+    ("html", "expected"),
+    [
+        ("ja", "JA"),
+        ("ja.wav", "JA.WAV"),  # which a parser may take for the name of a file
+        ('<p class="a">Ja. Nein.</p>', '<p class="a">JA. NEIN.</p>'),
+        ("<p> ja\n <b>und</b>  nein </p>\n", "<p> JA <b>UND</b> NEIN </p>\n"),
+        ("<div>a <b>b <i>c</i></b>, d</div>", "<div>A <b>B <i>C</i></b>, D</div>"),
+        ("<b>Ja. Nein.</b> <a href='x'>Ja</a>.", '<b>JA. NEIN.</b> <a href="x">JA</a>.'),
+        ('<i class="x notranslate">a</i> b', '<i class="x notranslate">a</i> B'),
+        (
+            'a <img alt="ja" title="b c"/> <a title="d">e</a>',
+            'A <img alt="JA" title="B C"/> <a title="D">E</a>',
+        ),
+        ("<td>a</td><td><b></b>b</td>", "<td>A</td><td><b></b>B</td>"),
+        ("in\n einer\t Zeile", "IN EINER ZEILE"),
+        ('ja<br/>&nbsp;<img alt="ja &quot;" src="a"/>', 'JA<br/>\xa0<img alt=\'JA "\' src="a"/>'),
+        ("1 &lt; 2 &amp;&amp; &#228;&#xD800;", "1 &lt; 2 &amp;&amp; \u00c4\ufffd"),
+        ("AT&T", "AT&amp;T"),
+        ("a < b", "A &lt; B"),
+        ("<b>a</b <i", "<b>A&lt;/B &lt;I</b>"),
+        (
+            "<script>a<b</script><style>a</style><!-- a -->b",
+            "<script>a<b</script><style>a</style><!-- a -->B",
+        ),
+        ("<pre>a\n <b>b</b></pre><code>a</code>c", "<pre>a\n <b>b</b></pre><code>a</code>C"),
+        ('<i translate="no">:a: <b>b</b></i>c', '<i translate="no">:a: <b>b</b></i>C'),
+        ('<?xml version="1.0"?><a>b</a>', '<?xml version="1.0"?><a>B</a>'),
+        ("", ""),
+        ("<br/>", "<br/>"),
+    ],
+)
+def test_texts_between_tags_are_translated_and_everything_else_stays(html, expected):
+    split = SplitHtml(html, split_sentences)
+
+    shouted = [sentence.upper() for sentence in split.sentences]
+
+    assert split.join(shouted) == expected
+    assert split.join(shouted) == expected  # of another rank
+
+
+def test_deep_html_is_split_and_joined():
+    html = 3000 * "<b>" + "a" + 3000 * "</b>"
+
+    split = SplitHtml(html, split_sentences)
+
+    assert split.join(["b"]) == html.replace(">a<", ">b<")
+
+
+@pytest.mark.parametrize("html", ["<![x>", "&#" + 5000 * "9" + ";", "&#" + 5000 * "9" + ";<br>"])
+def test_what_is_no_html_is_refused(html):
+    with pytest.raises(ValueError):
+        SplitHtml(html, split_sentences)
+
+
+def test_tags_follow_the_words_that_attend_to_their_words():
+    html = "<p>Ich habe <b>den <i>Hund</i></b> gesehen, <u>ja</u>.</p>"
+    split = SplitHtml(html, split_sentences)
+    text = "I saw the dog, yes."
+    source = split.sentences[0]
+    links = {"I": "Ich", "saw": "gesehen", "the": "den", "dog": "Hund", "yes": "ja"}
+
+    found = split.join(
+        [text], lambda _: [(text.index(word), source.index(links[word])) for word in links]
+    )
+
+    assert source == "Ich habe den Hund gesehen, ja."
+    assert found == "<p>I saw <b>the <i>dog</i></b>, <u>yes</u>.</p>"
+
+
+def test_a_tag_without_an_attending_word_is_kept():
+    split = SplitHtml("a <b>b</b> c", split_sentences)
+
+    assert split.join(["A B C"], lambda _: [(0, 0), (2, 0), (4, 4)]) == "A <b>B</b> C"
+
+
+def test_the_place_of_a_token_is_that_of_its_most_attended_source_token():
+    weights = np.zeros((2, 3, 5), np.float32)
+    weights[:, 0, 1] = weights[:, 1, 2] = weights[:, 2, 4] = 1  # the last column is EOS
+    weights[0, 2, 3] = 0.5
+    hypothesis = TranslatedHypothesis(
+        "The dog .",
+        0.0,
+        0.0,
+        True,
+        [7, 8, 9],
+        ["\u2581The", "\u2581dog", "\u2581.", "</s>"],
+        weights,
+    )
+    labels = ["\u2581", "Der", "\u2581Hund", ".", "</s>"]
+    translation = Translation("Der  Hund.", [4, 5, 6, 7], labels, [hypothesis])
+
+    assert attended_offsets(translation, hypothesis) == [(0, 0), (4, 5), (8, 9)]
