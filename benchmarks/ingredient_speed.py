@@ -28,11 +28,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.train_speed import Run, make_batches
 from seq2seq.config.composition import USER_ERRORS, describe_error
-from seq2seq.config.schema import TrainConfig, check_model, load_config
+from seq2seq.config.schema import TrainConfig, load_config
 from seq2seq.data.batching import Batch, samples_segmentations
 from seq2seq.runtime.numerics import Numerics, choose_numerics
 from seq2seq.runtime.process import keep_freed_memory
 from seq2seq.training.preparation import PreparedData, prepare_data
+from seq2seq.training.run import check_parts
 
 TWO_LAYERS = ("model.encoder.num_layers=2", "model.decoder.num_layers=2")
 INGREDIENTS: dict[str, tuple[str, ...]] = {
@@ -103,7 +104,7 @@ def parse() -> tuple[argparse.Namespace, list[str]]:
 
 def make_row(config: TrainConfig, data: PreparedData, numerics: Numerics, number: int) -> Row:
     """Build the model of a row and the batches of its updates."""
-    check_model(config)
+    check_parts(config)
     draws = samples_segmentations(config.tokenizer)
     if draws or config.training.guided_attention.weight > 0:
         data = prepare_data(config)

@@ -9,6 +9,7 @@ from .data.batching import make_batch
 from .data.config import DataConfig, TokenizerConfig
 from .data.corpus import Corpora, Corpus, Pair, register_data
 from .data.tokenizers.interface import TokenizerPair, register_tokenizer, train_tokenizers
+from .evaluation.measures import Measure
 from .export.translator import OnnxTranslator
 from .inference.translations import TranslatedHypothesis, Translation
 from .inference.translator import Translator
@@ -16,6 +17,7 @@ from .model.recurrence import Recurrence, register_decoder
 from .model.seq2seq import Seq2Seq
 from .search.config import BeamConfig, GreedyConfig, MbrConfig, SamplingConfig
 from .search.registry import register_search
+from .training.losses import AuxiliaryLoss, register_loss
 from .training.run import run_training
 from .training.updates import batch_gradients
 from .version import __version__
@@ -26,6 +28,7 @@ __all__ = [
     "Attention",
     "AttentionConfig",
     "AttentionPage",
+    "AuxiliaryLoss",
     "BeamConfig",
     "Corpora",
     "Corpus",
@@ -33,6 +36,7 @@ __all__ = [
     "GreedyConfig",
     "Intervention",
     "MbrConfig",
+    "Measure",
     "OnnxTranslator",
     "Pair",
     "Recurrence",
@@ -59,6 +63,7 @@ __all__ = [
     "register_data",
     "register_decoder",
     "register_intervention",
+    "register_loss",
     "register_search",
     "register_tokenizer",
     "run_training",

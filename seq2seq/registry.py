@@ -62,7 +62,8 @@ class Registry(Mapping[str, _Part]):
                 if (name in names or other is owner) and not is_again:
                     config = "" if isinstance(key, str) else f" or its config {key.__name__}"
                     raise ValueError(f"{self.kind} {name!r}{config} is taken; choose another name")
-            if missing := sorted(getattr(part, "__abstractmethods__", ())):
+            lacking = getattr(part, "__abstractmethods__", ()) if isinstance(part, type) else ()
+            if missing := sorted(lacking):
                 raise ValueError(f"{self.kind} {names[0]!r} must define {' and '.join(missing)}")
             self._parts |= {name: (owner, cast(_Part, part)) for name in names}
             return part

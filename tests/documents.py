@@ -13,7 +13,10 @@ from types import ModuleType
 
 import pytest
 
+from seq2seq.data.corpus import DATA
+from seq2seq.model.recurrence import DECODERS
 from seq2seq.search.registry import SEARCHES
+from seq2seq.training.losses import LOSSES
 
 ROOT = Path(__file__).parents[1]
 BUILT = {ROOT / "docs" / "_static" / "study.html"}
@@ -59,11 +62,12 @@ class Page:
         return [line for block in blocks for line in block.splitlines()]
 
     def run_examples(self, workplace: Path) -> None:
-        """Run all Python blocks as one program, and forget the searches that it registers."""
+        """Run all Python blocks as one program, and forget the parts that it registers."""
         code = compile("\n".join(self.blocks("python")), f"<{self.name}>", "exec")
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(workplace)
-            patch.setattr(SEARCHES, "_parts", dict(SEARCHES._parts))
+            for registry in (DATA, DECODERS, LOSSES, SEARCHES):
+                patch.setattr(registry, "_parts", dict(registry._parts))
             exec(code, {})
 
     def num_examples(self) -> int:

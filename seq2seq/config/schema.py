@@ -39,9 +39,8 @@ from seq2seq.model.config import ModelConfig
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.registry import Registry
 from seq2seq.runtime.devices import Device, Precision
-from seq2seq.search.config import BeamConfig, DecodingConfig
+from seq2seq.search.config import DecodingConfig
 from seq2seq.search.registry import SEARCHES
-from seq2seq.special_tokens import SPECIAL_TOKENS
 
 
 class OptimizerName(Enum):
@@ -215,6 +214,8 @@ class TrainingConfig(Config, section="training", marks=(Mark.named,)):
     coverage_loss: Weight = 0.0
     """Weight of the coverage loss, which penalizes repeated attention to a source token; 0: no such
     loss."""
+    losses: dict[str, float] = field(default_factory=dict)
+    """Weights of losses of plug-ins, by name, as in +training.losses.NAME=0.1."""
     monitor: Annotated[Monitor, Mark.free] = Monitor.tensorboard
     """Service that also receives the training curves; TensorBoard files are always written."""
 
@@ -377,24 +378,3 @@ def build_model(
         source_vocabulary_size=source_vocabulary_size,
         target_vocabulary_size=target_vocabulary_size,
     )
-
-
-def check_model(config: TrainConfig) -> None:
-    """Raise ValueError unless model, attention, search and the losses of attention fit together.
-
-    The check builds the model with the smallest vocabularies, so it needs no data.
-    """
-    size = len(SPECIAL_TOKENS)
-    model = build_model(config, source_vocabulary_size=size, target_vocabulary_size=size)
-    if isinstance(config.decoding, BeamConfig) and model.attention.num_heads == 0:
-        config.decoding.check_without_attention()
-    losses = {
-        "training.guided_attention.weight": config.training.guided_attention.weight,
-        "training.coverage_loss": config.training.coverage_loss,
-    }
-    for key, weight in losses.items():
-        if weight > 0 and not model.attention.learns_weights:
-            raise ValueError(
-                f"{key}={weight} needs attention that learns its weights, which "
-                f"attention={config.attention.name} does not; choose another attention or {key}=0"
-            )

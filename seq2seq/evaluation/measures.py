@@ -23,6 +23,7 @@ from seq2seq.evaluation.metrics import (
     corpus_bleu,
 )
 from seq2seq.files.links import GoldLinks, Links
+from seq2seq.registry import Registry
 
 Statistics = dict[str, Array]
 """Statistics (S, P, K) of each known measure."""
@@ -52,7 +53,7 @@ def ratio(statistics: Array) -> Array:
     return np.asarray(statistics[..., 0] / np.maximum(statistics[..., 1], np.nextafter(0, 1)))
 
 
-MEASURES: dict[str, "Measure"] = {}
+MEASURES = Registry["Measure"]("measure")
 """All measures by name, in the order of tables."""
 
 
@@ -79,7 +80,7 @@ class Measure(ABC):
 
     def __init_subclass__(cls) -> None:
         if cls.name:
-            MEASURES[cls.name] = cls()
+            MEASURES.register(cls, cls.name)(cls())
 
     @abstractmethod
     def rows(self, sentences: Sentences) -> ArrayLike:

@@ -9,8 +9,10 @@ and Liu et al. 2016.
 
 import logging
 import math
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +21,7 @@ from torch import Tensor
 from torch.nn import functional
 from tqdm import tqdm
 
+from seq2seq.attention.base import Attention
 from seq2seq.config.schema import TrainConfig, TrainingConfig
 from seq2seq.data.batching import (
     Batch,
@@ -41,6 +44,7 @@ from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.kernels.vocabulary_loss import vocabulary_loss
 from seq2seq.model.recurrence import DecoderOutput
 from seq2seq.model.seq2seq import Seq2Seq
+from seq2seq.registry import Registry
 
 logger = logging.getLogger(__name__)
 
@@ -76,11 +80,31 @@ class Decoded(NamedTuple):
     """The inputs of the output layer for each real target token, (M, F)."""
 
 
-class AuxiliaryLoss(NamedTuple):
-    """A loss that is added to the cross-entropy, if its weight is not 0."""
+class AuxiliaryLoss(ABC):
+    """A loss that is added to the cross-entropy, if its weight is not 0; it has no state."""
 
-    weight: Callable[[TrainingConfig], float]
-    compute: Callable[[Decoded], Term]
+    key: str = ""
+    """Key of the weight in `training`; empty: the loss's name in `training.losses`."""
+    needs_learned_weights: bool = False
+    """Whether the loss only makes sense with attention that learns its weights."""
+
+    @abstractmethod
+    def compute(self, decoded: Decoded) -> Term:
+        """Return the sum of the loss over the tokens of a batch, with its gradient."""
+
+
+LOSSES = Registry[type[AuxiliaryLoss]]("loss")
+"""The auxiliary losses, by the names of their curves."""
+register_loss = LOSSES.register
+
+
+def auxiliary_losses(config: TrainingConfig) -> dict[str, float]:
+    """Return the weights of the auxiliary losses that a configuration trains with, by name."""
+    weights = {
+        name: attrgetter(loss.key)(config) if loss.key else config.losses.get(name, 0.0)
+        for name, loss in LOSSES.items()
+    }
+    return {name: weight for name, weight in weights.items() if weight > 0}
 
 
 class TrainingLoss(NamedTuple):
@@ -94,7 +118,7 @@ class TrainingLoss(NamedTuple):
 
 def loss_names(config: TrainingConfig) -> list[str]:
     """Return the names of the losses that a configuration trains with; `loss` is cross-entropy."""
-    return ["loss", *(name for name, each in AUXILIARY_LOSSES.items() if each.weight(config) > 0)]
+    return ["loss", *auxiliary_losses(config)]
 
 
 def training_loss(
@@ -114,15 +138,15 @@ def training_loss(
     real = batch.target_places
     readouts = model.decoder.readout_dropout(output.readouts.flatten(0, 1).index_select(0, real))
     decoded = Decoded(model, batch, output, readouts)
-    auxiliary = [each for each in AUXILIARY_LOSSES.values() if each.weight(config) > 0]
-    terms = [each.compute(decoded) for each in auxiliary]
+    weights = auxiliary_losses(config)
+    terms = [LOSSES[name]().compute(decoded) for name in weights]
     del output, decoded  # frees memory for the logits
     layer, true_ids = model.decoder.output, batch.target_ids.flatten().index_select(0, real)
     objective, cross_entropy = vocabulary_loss(
         readouts, layer.weight, layer.bias, true_ids, label_smoothing=config.label_smoothing
     )
-    for each, term in zip(auxiliary, terms, strict=True):
-        objective = objective + each.weight(config) * term.total
+    for weight, term in zip(weights.values(), terms, strict=True):
+        objective = objective + weight * term.total
     terms.insert(0, Term.over(cross_entropy, batch.num_target_tokens))
     return TrainingLoss(objective, torch.stack([torch.stack(term).detach() for term in terms]))
 
@@ -167,28 +191,47 @@ def coverage_loss(weights: Tensor, target_mask: Tensor) -> Tensor:
     return torch.minimum(means, covered).sum(dim=-1).masked_fill(~target_mask, 0).sum()
 
 
-def _guided_term(decoded: Decoded) -> Term:
-    guide = decoded.batch.guide
-    assert guide is not None, "guided attention needs the links of the training data"
-    return guided_loss(decoded.output.attention_weights, guide)
+@register_loss("guided_attention_loss")
+class GuidedAttentionLoss(AuxiliaryLoss):
+    """The cross-entropy between gold links and the attention weights."""
+
+    key = "guided_attention.weight"
+    needs_learned_weights = True
+
+    def compute(self, decoded: Decoded) -> Term:
+        guide = decoded.batch.guide
+        assert guide is not None, "guided attention needs the links of the training data"
+        return guided_loss(decoded.output.attention_weights, guide)
 
 
-def _coverage_term(decoded: Decoded) -> Term:
-    total = coverage_loss(decoded.output.attention_weights, decoded.batch.target_mask)
-    return Term.over(total, decoded.batch.num_target_tokens)
+@register_loss("coverage_loss")
+class CoverageLoss(AuxiliaryLoss):
+    """How much attention goes to source tokens that were attended before."""
+
+    key = "coverage_loss"
+    needs_learned_weights = True
+
+    def compute(self, decoded: Decoded) -> Term:
+        total = coverage_loss(decoded.output.attention_weights, decoded.batch.target_mask)
+        return Term.over(total, decoded.batch.num_target_tokens)
 
 
-AUXILIARY_LOSSES = {
-    "guided_attention_loss": AuxiliaryLoss(
-        lambda config: config.guided_attention.weight, _guided_term
-    ),
-    "coverage_loss": AuxiliaryLoss(lambda config: config.coverage_loss, _coverage_term),
-}
-"""Auxiliary losses by the name of their curve; a new loss needs an entry here and a weight."""
-
-
-def check_guided_attention(config: TrainConfig) -> None:
-    """Raise ValueError if the tokens of a pair change in each epoch, because its links do not."""
+def check_losses(config: TrainConfig, attention: Attention) -> None:
+    """Raise ValueError if a loss is unknown, or does not fit the attention or the tokenizer."""
+    for name in config.training.losses:
+        if name not in LOSSES or LOSSES[name].key:
+            own = ", ".join(each for each in LOSSES if not LOSSES[each].key) or "none is registered"
+            raise ValueError(
+                f"training.losses: unknown loss {name!r}; one of: {own}; one of your own needs "
+                "plugins=[FILE.py]"
+            )
+    for name, weight in auxiliary_losses(config.training).items():
+        if LOSSES[name].needs_learned_weights and not attention.learns_weights:
+            key = f"training.{LOSSES[name].key or f'losses.{name}'}"
+            raise ValueError(
+                f"{key}={weight} needs attention that learns its weights, which "
+                f"attention={config.attention.name} does not; choose another attention or {key}=0"
+            )
     weight = config.training.guided_attention.weight
     if weight > 0 and samples_segmentations(config.tokenizer):
         raise ValueError(

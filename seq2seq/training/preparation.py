@@ -39,7 +39,7 @@ from seq2seq.evaluation.metrics import (
 from seq2seq.files.links import GoldLinks
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.text.sentences import TextHabits
-from seq2seq.training.losses import check_guided_attention, read_token_links
+from seq2seq.training.losses import read_token_links
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +93,6 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
         ValueError: The data cannot be used with this configuration.
         OSError: A file cannot be read or written.
     """
-    check_guided_attention(config)
     scoring = config.training.validation
     tokenize = choose_bleu_tokenize(scoring.bleu_tokenize, language=config.data.target)
     check_bleu_is_available(tokenize, key=_BLEU_KEY)

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from seq2seq.checks import Mark, counted
-from seq2seq.config.schema import TrainConfig, TrainingConfig, build_model, check_model
+from seq2seq.config.schema import TrainConfig, TrainingConfig, build_model
 from seq2seq.config.serialization import config_differences
 from seq2seq.data.tokenizers.interface import TokenizerPair, share_ids
 from seq2seq.data.tokenizers.words import load_vectors
@@ -25,8 +25,11 @@ from seq2seq.model.seq2seq import (
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.distributed import Ranks, process_group
 from seq2seq.runtime.numerics import Numerics, choose_numerics, derive_seed, memory_errors_named
+from seq2seq.search.config import BeamConfig
+from seq2seq.special_tokens import SPECIAL_TOKENS
 from seq2seq.training.curves import check_monitor
 from seq2seq.training.log import RunLog
+from seq2seq.training.losses import check_losses
 from seq2seq.training.preparation import prepare_in_turn
 from seq2seq.training.results import FinalScores, log_results, write_results
 from seq2seq.training.resume import (
@@ -132,13 +135,25 @@ def _garbage_collection_disabled() -> Iterator[None]:
             gc.enable()
 
 
+def check_parts(config: TrainConfig) -> None:
+    """Raise ValueError unless model, attention, search and losses fit together.
+
+    The check builds the model with the smallest vocabularies, so it needs no data.
+    """
+    size = len(SPECIAL_TOKENS)
+    model = build_model(config, source_vocabulary_size=size, target_vocabulary_size=size)
+    if isinstance(config.decoding, BeamConfig) and model.attention.num_heads == 0:
+        config.decoding.check_without_attention()
+    check_losses(config, model.attention)
+
+
 @_garbage_collection_disabled()
 def _prepare(
     config: TrainConfig, directory: RunDirectory, numerics: Numerics, ranks: Ranks
 ) -> Trainer:
     """Build the trainer; nothing is written to the run directory yet."""
     training = config.training
-    check_model(config)
+    check_parts(config)
     # The other processes may be on machines without access to the disk of rank 0.
     start = ranks.compute_in_first(lambda: load_start(config, directory))
     data = prepare_in_turn(config, start.tokenizers if start else None, ranks)

@@ -2,7 +2,7 @@ import pytest
 
 from seq2seq.attention.base import attention_config_types
 from seq2seq.checks import Mark, marks_of_keys
-from seq2seq.config.schema import check_model, load_config
+from seq2seq.config.schema import load_config
 from seq2seq.search.registry import decoding_config_types
 
 GUIDED = "training.guided_attention.weight=0.5"
@@ -81,38 +81,3 @@ def test_every_key_says_whether_it_may_change_when_a_run_is_resumed():
 
     assert len(marks) > 100
     assert without == []
-
-
-@pytest.mark.parametrize(
-    ("overrides", "message"),
-    [
-        (["attention=dot", "model.decoder.hidden_size=10"], "^attention=dot: query size 10 "),
-        (["attention=none", "model.bridge=zero"], "^model.bridge=zero with attention=none would "),
-        (
-            ["attention=none", "decoding=beam", "decoding.coverage_penalty=0.2"],
-            r"^decoding\.coverage_penalty=0\.2 needs attention",
-        ),
-        (
-            ["attention=none", GUIDED],
-            r"^training\.guided_attention\.weight=0\.5 needs attention that .* attention=none ",
-        ),
-        (
-            ["attention=uniform", GUIDED],
-            r"^training\.guided_attention\.weight=0\.5 needs attention that .* attention=uniform ",
-        ),
-        (
-            ["attention=none", "training.coverage_loss=1"],
-            r"^training\.coverage_loss=1\.0 needs attention that .* attention=none does not; .*"
-            r" or training\.coverage_loss=0$",
-        ),
-        (
-            ["attention=uniform", "training.coverage_loss=1"],
-            r"^training\.coverage_loss=1\.0 needs attention that .* attention=uniform ",
-        ),
-    ],
-)
-def test_parts_that_do_not_fit_together_are_refused(overrides, message):
-    config = load_config(*overrides)
-
-    with pytest.raises(ValueError, match=message):
-        check_model(config)

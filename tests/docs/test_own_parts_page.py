@@ -3,19 +3,29 @@
 import json
 import shlex
 import shutil
+import sys
 
 import pytest
 from datasets import Dataset, DatasetDict
 from documents import ROOT, Page, quickened, run_script
 
+from seq2seq.config import plugin_modules
 from seq2seq.config.plugins import load_plugins
 from seq2seq.config.schema import load_config
-from seq2seq.data.corpus import load_corpora
+from seq2seq.data.corpus import DATA, load_corpora
 
 PAGE = Page("docs/how-to/own-parts.md")
 EXAMPLE = ROOT / "docs/examples/huggingface.py"
 [TRAINING] = [each for each in PAGE.commands() if "train.py" in each]
 GIVEN = ("data=huggingface", "data.path=my/books", "data.source=de", "data.target=en")
+
+
+@pytest.fixture(autouse=True)
+def forgotten(monkeypatch):
+    """Forget the example at the end."""
+    monkeypatch.setattr(DATA, "_parts", dict(DATA._parts))
+    yield
+    sys.modules.pop(f"{plugin_modules.__name__}.{EXAMPLE.stem}", None)
 
 
 @pytest.fixture
@@ -67,7 +77,7 @@ def test_missing_split_or_column_is_named(books, wrong, message):
         list(load_corpora(load(wrong).data).valid)
 
 
-def test_decoder_form_is_chosen_by_its_name(tmp_path, capsys):
+def test_decoder_form_and_loss_are_chosen_by_their_names(tmp_path, capsys):
     PAGE.run_examples(tmp_path)
 
-    assert capsys.readouterr().out == "MeanQueryRecurrence\n"
+    assert capsys.readouterr().out == "MeanQueryRecurrence\n['loss', 'context_norm']\n"

@@ -15,7 +15,7 @@ from seq2seq.config.schema import TrainConfig, load_config
 from seq2seq.data.batching import Batch
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.training.losses import (
-    AUXILIARY_LOSSES,
+    LOSSES,
     AuxiliaryLoss,
     Decoded,
     Term,
@@ -24,10 +24,11 @@ from seq2seq.training.losses import (
     guided_loss,
     loss_names,
     perplexity,
+    register_loss,
     training_loss,
 )
 from seq2seq.training.preparation import PreparedData, prepare_data
-from seq2seq.training.run import run_training
+from seq2seq.training.run import check_parts, run_training
 
 
 def loss_of(
@@ -245,16 +246,18 @@ def test_an_auxiliary_loss_is_added_with_its_weight(key, free):
 
 @every_form
 @pytest.mark.parametrize("free", [False, True])
-def test_a_new_loss_is_one_entry_that_reads_the_contexts(form, free, monkeypatch):
+def test_a_new_loss_is_one_class_that_reads_the_contexts(form, free, monkeypatch):
     model, batch = tiny_model(attention_config("additive"), form).eval(), tiny_batch()
     forced_mask = torch.zeros_like(batch.target_mask) if free else None
 
-    def penalty(decoded: Decoded) -> Term:
-        norms = decoded.output.contexts.norm(dim=-1)[decoded.batch.target_mask]
-        return Term.over(norms.sum(), decoded.batch.num_target_tokens)
+    class ContextNorm(AuxiliaryLoss):
+        def compute(self, decoded: Decoded) -> Term:
+            norms = decoded.output.contexts.norm(dim=-1)[decoded.batch.target_mask]
+            return Term.over(norms.sum(), decoded.batch.num_target_tokens)
 
-    monkeypatch.setitem(AUXILIARY_LOSSES, "context_norm", AuxiliaryLoss(lambda _: 0.7, penalty))
-    config = load_config("training.label_smoothing=0").training
+    monkeypatch.setattr(LOSSES, "_parts", dict(LOSSES._parts))
+    register_loss("context_norm")(ContextNorm)
+    config = load_config("training.label_smoothing=0", "+training.losses.context_norm=0.7").training
 
     found = training_loss(model, Batch(*batch, torch.arange(3)), config, forced_mask=forced_mask)
 
@@ -277,6 +280,46 @@ TARGET = ["x", "x y", "y", "y yx xx", "", "y x"]
 ALIGNMENTS = ["1-0", "0-0 0p1", "0-0", "0-2 2-1", "", "1-1"]
 """The third and the fifth pair are left out, because one side is empty."""
 GUIDED = "training.guided_attention.weight=0.5"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["attention=dot", "model.decoder.hidden_size=10"], "^attention=dot: query size 10 "),
+        (["attention=none", "model.bridge=zero"], "^model.bridge=zero with attention=none would "),
+        (
+            ["attention=none", "decoding=beam", "decoding.coverage_penalty=0.2"],
+            r"^decoding\.coverage_penalty=0\.2 needs attention",
+        ),
+        (
+            ["attention=none", GUIDED],
+            r"^training\.guided_attention\.weight=0\.5 needs attention that .* attention=none ",
+        ),
+        (
+            ["attention=uniform", GUIDED],
+            r"^training\.guided_attention\.weight=0\.5 needs attention that .* attention=uniform ",
+        ),
+        (
+            ["attention=none", "training.coverage_loss=1"],
+            r"^training\.coverage_loss=1\.0 needs attention that .* attention=none does not; .*"
+            r" or training\.coverage_loss=0$",
+        ),
+        (
+            ["+training.losses.context_norm=0.1"],
+            r"^training\.losses: unknown loss 'context_norm'; one of: none is registered; ",
+        ),
+        (["+training.losses.coverage_loss=1"], r"^training\.losses: unknown loss 'coverage_loss'"),
+        (
+            ["attention=uniform", "training.coverage_loss=1"],
+            r"^training\.coverage_loss=1\.0 needs attention that .* attention=uniform ",
+        ),
+    ],
+)
+def test_parts_that_do_not_fit_together_are_refused(overrides, message):
+    config = load_config(*overrides)
+
+    with pytest.raises(ValueError, match=message):
+        check_parts(config)
 
 
 def write_text(folder: Path, alignments: list[str]) -> Path:
@@ -331,7 +374,7 @@ def test_random_segmentations_are_refused(tmp_path):
     config = guided_config(tmp_path, ALIGNMENTS, *tokenizer)
 
     with pytest.raises(ValueError, match=r"guided_attention\.weight=0\.5 needs the same tokens in"):
-        prepare_data(config)
+        check_parts(config)
 
 
 def test_long_pairs_do_not_shift_the_links_of_others(tmp_path):
