@@ -11,6 +11,28 @@ from seq2seq.studies.report import Study
 from seq2seq.studies.runs import group_runs, read_runs
 from seq2seq.training.run_directory import RunDirectory
 
+REFERENCE = [
+    "A dog runs through the deep snow.",
+    "Two men are sitting on a bench.",
+    "The child isn't sleeping, is it?",
+    "A woman in red sings.",
+    "Nobody is here today, I think.",
+]
+GOOD = [
+    "A dog runs through snow.",
+    "Two men sit on a bench.",
+    "The child is not sleeping, is it?",
+    "A woman in red sings.",
+    "Nobody is here, I think.",
+]
+BAD = [
+    "A dog runs through the deep snow.",
+    "Two men are sitting.",
+    "A child is not asleep, is it?",
+    "",
+    "Nobody is here today, I think.",
+]
+"""A text, and translations of two systems, to score."""
 SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
 REFERENCES = [f"The {noun} runs through the deep snow ." for noun in ("dog", "cat", "man")] * 10
 

@@ -7,35 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from tiny_study import BAD, GOOD, REFERENCE
 
 from seq2seq.cli.score import ScoreConfig, ScoreFormat, main, score_systems
 from seq2seq.evaluation.measures import score_texts
 from seq2seq.evaluation.metrics import DEFAULT_RULE, ScoringRule, signature
 
 METRICS = ("bleu", "chrf", "ter")
-REFERENCE = [
-    "A dog runs through the deep snow.",
-    "Two men are sitting on a bench.",
-    "The child isn't sleeping, is it?",
-    "A woman in red sings.",
-    "Nobody is here today, I think.",
-]
-SYSTEMS = {
-    "a.en": [
-        "A dog runs through snow.",
-        "Two men sit on a bench.",
-        "The child is not sleeping, is it?",
-        "A woman in red sings.",
-        "Nobody is here, I think.",
-    ],
-    "b.en": [
-        "A dog runs through the deep snow.",
-        "Two men are sitting.",
-        "A child is not asleep, is it?",
-        "",
-        "Nobody is here today, I think.",
-    ],
-}
+SYSTEMS = {"a.en": GOOD, "b.en": BAD}
 CONFIG = ScoreConfig(
     hypotheses=["a.en"],
     reference=["ref.en"],

@@ -1,6 +1,5 @@
 import itertools
 import math
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -24,36 +23,6 @@ from seq2seq.files.links import GoldLinks
 LINKS = st.frozensets(st.tuples(st.integers(0, 40), st.integers(0, 40)))
 
 
-def ngrams(words, size):
-    return Counter(tuple(words[i : i + size]) for i in range(len(words) - size + 1))
-
-
-def bleu_by_definition(hypotheses, references):
-    """Return BLEU by Papineni et al. 2002, for text tokenised at spaces."""
-    hypotheses = [text.split() for text in hypotheses]
-    references = [text.split() for text in references]
-    log_precisions = []
-    for size in range(1, 5):
-        matches = total = 0
-        for hypothesis, reference in zip(hypotheses, references, strict=True):
-            found = ngrams(hypothesis, size)
-            matches += (found & ngrams(reference, size)).total()
-            total += found.total()
-        log_precisions.append(math.log(matches / total))
-    hypothesis_length, reference_length = sum(map(len, hypotheses)), sum(map(len, references))
-    brevity = min(0.0, 1 - reference_length / hypothesis_length)
-    return 100 * math.exp(brevity + sum(log_precisions) / 4)
-
-
-def test_bleu_is_the_published_definition_over_the_corpus():
-    hypotheses = ["a b c d e f", "g h i j k", "x"]
-    references = ["a b c d f e g", "g h i j k", "y"]
-
-    scores = score_texts(hypotheses, references)
-
-    assert scores["bleu"] == pytest.approx(bleu_by_definition(hypotheses, references))
-
-
 def test_text_is_tokenised_before_scoring():
     attached = score_texts(["A dog runs through the snow!"], ["A dog runs through the snow."])
 
@@ -70,10 +39,6 @@ def test_no_rounding_error_takes_a_score_above_100(num_words):
     assert max(scores["bleu"], scores["chrf"]) <= 100
     assert scores["ter"] == 0
     assert num_words < 4 or scores["bleu"] == scores["chrf"] == 100
-
-
-def test_ter_may_exceed_100():
-    assert score_texts(["the dog runs fast"], ["cat"])["ter"] == pytest.approx(400)
 
 
 @pytest.mark.parametrize(

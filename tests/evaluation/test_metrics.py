@@ -1,4 +1,4 @@
-import random
+import itertools
 import sys
 
 import numpy as np
@@ -41,17 +41,10 @@ VERBS = ["\u8aad\u3093\u3067\u3044\u307e\u3059", "\u98f2\u307f\u307e\u3057\u305f
 KEY = "training.validation.bleu_tokenize"
 
 
-def japanese(size: int) -> list[str]:
-    """Return sentences of a grammar of five words, without spaces."""
-    draw = random.Random(1)
-    return [
-        f"{draw.choice(SUBJECTS)}\u304c{draw.choice(PLACES)}{draw.choice(OBJECTS)}"
-        f"{draw.choice(VERBS)}\u3002"
-        for _ in range(size)
-    ]
-
-
-JAPANESE = japanese(20)
+JAPANESE = [
+    f"{subject}\u304c{place}{thing}{VERBS[i % 2]}\u3002"
+    for i, (subject, place, thing) in enumerate(itertools.product(SUBJECTS, PLACES, OBJECTS))
+][::3]
 JAPANESE_HYPOTHESES = [*JAPANESE[:10], *reversed(JAPANESE[10:])]
 ENGLISH = ["A dog runs through the snow.", "Two men are sitting on a bench."]
 

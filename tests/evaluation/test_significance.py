@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sacrebleu.metrics import BLEU
 from scipy.special import stdtrit
+from tiny_study import BAD, GOOD, REFERENCE
 
 from seq2seq.evaluation.measures import ratio
 from seq2seq.evaluation.metrics import corpus_bleu
@@ -20,27 +21,6 @@ from seq2seq.evaluation.significance import (
 )
 
 METRICS = ("bleu", "chrf", "ter")
-REFERENCE = [
-    "A dog runs through the deep snow.",
-    "Two men are sitting on a bench.",
-    "The child isn't sleeping, is it?",
-    "A woman in red sings.",
-    "Nobody is here today, I think.",
-]
-GOOD = [
-    "A dog runs through snow.",
-    "Two men sit on a bench.",
-    "The child is not sleeping, is it?",
-    "A woman in red sings.",
-    "Nobody is here, I think.",
-]
-BAD = [
-    "A dog runs through the deep snow.",
-    "Two men are sitting.",
-    "A child is not asleep, is it?",
-    "",
-    "Nobody is here today, I think.",
-]
 
 
 def compare(*texts, references=(REFERENCE,), num_samples=40):
@@ -85,14 +65,6 @@ def test_equal_systems_do_not_differ():
     for first, second in found.scores.values():
         assert (first.p_value, second.p_value) == (None, 1.0)
         assert second.score == first.score
-
-
-@pytest.mark.parametrize("texts", [[REFERENCE], [REFERENCE, GOOD]])
-def test_no_rounding_error_takes_a_score_above_100(texts):
-    found = compare(*texts)
-
-    assert [found.scores[metric][0].score for metric in METRICS] == [100, 100, 0]
-    assert max(found.scores[metric][0].mean or 0 for metric in METRICS) <= 100
 
 
 def test_without_a_number_of_samples_that_of_sacrebleu_is_taken():
@@ -156,11 +128,6 @@ def test_groups_of_one_system_differ_in_at_most_six_of_a_hundred_studies(spread,
     rate = rate_of_differences(spread=spread, wider=wider, score=corpus_bleu)
 
     assert 0.01 <= rate <= 0.06
-
-
-@pytest.mark.parametrize("spread", [0.0, 0.03, 0.1])
-def test_ratios_of_one_system_differ_in_at_most_six_of_a_hundred_studies(spread):
-    assert 0.02 <= rate_of_differences(spread=spread) <= 0.06
 
 
 @pytest.mark.parametrize("num_seeds", [(2, 2), (3, 3), (2, 5), (5, 2), (3, 5), (5, 5)])

@@ -44,18 +44,6 @@ def test_the_baseline_can_be_chosen(tmp_path, baseline):
     assert found["dot"].result.effect > 90
 
 
-def test_the_p_values_are_corrected_for_the_number_of_comparisons(tmp_path):
-    for name in ("a", "b", "c"):
-        write_run(
-            tmp_path / name, f"attention={name}", translations=BAD if name != "a" else REFERENCES
-        )
-
-    found = compare(tmp_path, "a")
-
-    for name in ("b", "c"):
-        assert found[name].result.p_corrected == pytest.approx(2 * found[name].result.p_value)
-
-
 def test_groups_with_another_test_set_have_a_baseline_of_their_own(tmp_path):
     other = [line.upper() for line in REFERENCES]
     for number, (name, source, references) in enumerate(

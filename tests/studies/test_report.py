@@ -38,19 +38,6 @@ def test_the_summary_says_which_group_is_best(tmp_path):
     assert best.startswith("Best on the validation set: dot, with 31.00 \xb1 1.41 BLEU")
 
 
-def test_a_comparison_of_a_single_run_is_marked(tmp_path):
-    write_study(tmp_path)
-    shutil.rmtree(tmp_path / "1-grammar-none-seed-2")
-
-    section, comparisons = section_of(tmp_path)
-
-    assert comparisons[1].result.p_corrected < 0.05
-    table = section.tables[0]
-    assert table.caption.endswith("* one run on a side: these sentences only, not other seeds")
-    position = [column.label for column in table.columns].index("p (Holm)")
-    assert table.rows[1][position].text.endswith("*")
-
-
 def test_runs_that_were_best_at_their_end_are_named(tmp_path):
     write_study(tmp_path)
     change_results(tmp_path / "0-grammar-none-seed-1", updates=12)
@@ -77,15 +64,6 @@ def test_the_tables_have_means_and_comparisons_and_a_row_for_every_run(tmp_path)
 
     names = [row[0].text for row in section.tables[1].rows]
     assert sorted(names) == sorted(path.name for path in tmp_path.iterdir())
-
-
-def test_runs_without_a_swept_key_are_one_group(tmp_path):
-    write_run(tmp_path / "only")
-
-    section, _ = section_of(tmp_path)
-
-    assert section.paragraphs[0] == "1 run in 1 group."
-    assert [row[0].text for row in section.tables[0].rows] == ["only"]
 
 
 def write_config(path, text, **values):

@@ -6,7 +6,6 @@ from itertools import pairwise
 import pytest
 import torch
 from headless_browser import (
-    assert_makes_no_request,
     needs_browser,
     open_browser,
     open_page,
@@ -23,8 +22,6 @@ START = "\u2581"
 GERMAN = [f"{START}Ein", f"{START}Hund", f"{START}renn", "t", "</s>"]
 ENGLISH = [f"{START}A", f"{START}dog", "</s>"]
 HEBREW = [f"{START}\u05e9\u05e0\u05d9", f"{START}\u05db\u05dc\u05d1", "\u05d9\u05dd", "</s>"]
-ARABIC = [f"{START}\u0643\u0644\u0628", f"{START}\u0643\u0628\u064a\u0631", "</s>"]
-JAPANESE = [f"{START}\u4e8c\u5339", "\u306e", "\u82e5\u3044", "\u72ac", "\u3002", "</s>"]
 WEIGHTS = torch.tensor([[[0.7, 0.2, 0.1, 0, 0], [0, 0.25, 0.75, 0, 0], [0.2] * 5]])
 HOSTILE = (
     "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>\"'&amp;"
@@ -212,11 +209,10 @@ def test_the_matrix_has_one_pixel_for_each_cell(show):
     assert visible[1, 1] == 255
 
 
-@pytest.mark.parametrize("width", [1280, 400])
-def test_a_sentence_of_sixty_words_stays_legible(show, width):
+def test_a_sentence_of_sixty_words_stays_legible_on_a_phone(show):
     long = make_sentence(make_words(60), make_words(60), num_heads=8)
     browser = show(long, make_sentence(GERMAN, ENGLISH))
-    browser.set_window_size(width, 900)
+    browser.set_window_size(400, 900)
     try:
         point_at(tokens(browser, "target")[7])
         overflow, sizes = browser.execute_script(
@@ -240,9 +236,8 @@ def test_a_sentence_of_sixty_words_stays_legible(show, width):
         assert one["x"] + one["width"] <= other["x"] or one["y"] + one["height"] <= other["y"]
 
 
-@pytest.mark.parametrize("source", [HEBREW, ARABIC])
-def test_right_to_left_tokens_run_from_right_to_left(show, source):
-    browser = show(make_sentence(source, ENGLISH))
+def test_right_to_left_tokens_run_from_right_to_left(show):
+    browser = show(make_sentence(HEBREW, ENGLISH))
 
     lefts = [token.rect["x"] for token in tokens(browser, "source")]
     columns = browser.find_elements(By.CSS_SELECTOR, ".columns span")
@@ -254,35 +249,6 @@ def test_right_to_left_tokens_run_from_right_to_left(show, source):
     assert [token.rect["x"] for token in tokens(browser, "target")] == sorted(
         token.rect["x"] for token in tokens(browser, "target")
     )
-
-
-def test_japanese_tokens_are_in_one_row_and_not_rotated(show):
-    browser = show(make_sentence(JAPANESE, JAPANESE))
-
-    boxes = [token.rect for token in tokens(browser, "source")]
-    labels = browser.find_elements(By.CSS_SELECTOR, ".source .token span")
-    widths = [label.size["width"] for label in labels]
-
-    assert [label.text for label in labels[:-1]] == [
-        token.removeprefix(START) for token in JAPANESE[:-1]
-    ]
-    assert all(one["x"] + one["width"] <= other["x"] + 1 for one, other in pairwise(boxes))
-    # In any font, each letter is at least half as wide as the font size.
-    for width, token in zip(widths, JAPANESE, strict=True):
-        assert width >= 8 * len(token.removeprefix(START))
-
-
-def test_labels_of_the_matrix_are_cut_along_the_text_and_not_across_it(show):
-    """Letters of Arabic have dots below, which are outside a line as high as a cell."""
-    browser = show(make_sentence(ARABIC, ENGLISH))
-
-    overflows = browser.execute_script(
-        "return ['.rows span', '.columns span'].map((label) => {"
-        "  const style = getComputedStyle(document.querySelector(label));"
-        "  return [style.overflowX, style.overflowY, style.textOverflow]; })"
-    )
-
-    assert overflows == [["clip", "visible", "ellipsis"], ["visible", "clip", "ellipsis"]]
 
 
 def test_tokens_of_a_word_touch_and_words_stand_apart(show):
@@ -310,10 +276,6 @@ def test_text_is_shown_and_never_run(show, text):
     assert shown == text.translate(symbols)
     assert browser.execute_script("return window.hacked") is None
     assert browser.find_elements(By.TAG_NAME, "img") == []
-
-
-def test_the_page_makes_no_request_and_may_not(show):
-    assert_makes_no_request(show(make_sentence(GERMAN, ENGLISH)))
 
 
 def test_only_one_of_thousands_of_sentences_is_drawn(show):
