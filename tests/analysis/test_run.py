@@ -1,7 +1,6 @@
 import shutil
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from omegaconf import OmegaConf
@@ -145,25 +144,6 @@ def test_directory_without_a_finished_run_is_refused(tmp_path):
         load_run(tmp_path)
 
 
-def test_weights_do_not_depend_on_the_batch(run):
-    pairs = [(pair.source, pair.reference) for pair in run.pairs("test")]
-
-    alone = [
-        weights.best.attention_weights for weights in run.translator.score(pairs, batch_size=1)
-    ]
-
-    for weights, expected in zip(run.attention("test").weights, alone, strict=True):
-        torch.testing.assert_close(torch.from_numpy(weights), expected)
-
-
-def test_damaged_results_are_named(run, tmp_path):
-    (tmp_path / "config.yaml").write_bytes((run.path / "config.yaml").read_bytes())
-    (tmp_path / "results.json").write_text("{")
-
-    with pytest.raises(ValueError, match=r"results\.json is damaged \(.*\); train the run again"):
-        load_run(tmp_path)
-
-
 @pytest.fixture
 def copied(run, tmp_path):
     return shutil.copytree(run.path, tmp_path / "copied")
@@ -199,13 +179,6 @@ GOLD = [GoldLinks(links, links) for links in (frozenset({(0, 0), (1, 1)}), froze
 @pytest.fixture(scope="module")
 def attention():
     return attend(make_translator("multihead"), PAIRS)
-
-
-def test_weights_and_tokens_fit_together(attention):
-    rows = zip(attention.weights, attention.target_tokens, attention.source_tokens, strict=True)
-    for weights, target, source in rows:
-        assert weights.shape == (attention.translator.num_heads, len(target), len(source))
-        np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=1e-5)
 
 
 def test_each_head_has_links_and_an_error_rate_of_its_own(attention):

@@ -82,15 +82,6 @@ def test_a_mistake_is_one_line(refusal, tmp_path):
     assert "format='word' must be one of: latex, markdown, or null" in line
 
 
-def test_the_output_may_be_in_the_home_directory(run, tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-
-    run(main, f"sweeps={write_study(tmp_path / 'a')}", "output=~/new")
-
-    assert (tmp_path / "new" / "groups.csv").exists()
-    assert not (tmp_path / "~").exists()
-
-
 def test_unknown_intervention_is_refused_before_anything_is_read(refusal, tmp_path):
     line = refusal(main, f"sweeps={tmp_path}/missing", "interventions=[uniform,unifrom]")
 

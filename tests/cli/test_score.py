@@ -171,11 +171,6 @@ def test_a_wrong_argument_is_one_line(refusal):
     assert line.startswith("bleu_tokenize='moses' must be one of: auto")
 
 
-def test_a_missing_file_is_named_with_its_key():
-    with pytest.raises(FileNotFoundError, match=r"hypotheses=missing\.en"):
-        scored(hypotheses=["a.en", "missing.en"])
-
-
 def test_the_script_scores_without_torch_and_leaves_no_traces():
     before = sorted(path.name for path in Path().iterdir())
     arguments = ("reference=ref.en", "hypotheses=[a.en,b.en]", "significance_samples=5")

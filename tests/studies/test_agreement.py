@@ -156,18 +156,6 @@ def test_the_seeds_that_are_needed_make_a_significant_p_value_possible():
     assert least_p_value(3, 4) == 1 / 35  # no mirror image has the same sizes
 
 
-def test_seeds_of_one_type_do_not_differ_from_each_other():
-    center = [torch.zeros(shape) for shape in SHAPES]
-    p_values = []
-    for study in range(40):
-        made = [make_run(f"{s}", maps_around(center, seed=10 * study + s)) for s in range(6)]
-        groups = [Group(swept={}, runs=made[start : start + 3], num_failed=0) for start in (0, 3)]
-        p_values.append(compare_attention(divergences(made), *groups))
-
-    assert sum(p <= 0.1 for p in p_values) <= 10
-    assert sum(p_values) / len(p_values) > 0.35
-
-
 def test_p_values_of_attention_are_corrected_for_the_number_of_groups():
     groups = [
         Group(
