@@ -1,66 +1,73 @@
 """Weighted averages of the same values in every step of a loop."""
 
-# B batch, T steps, S source length, C size of a value
+# B batch, T queries of a step, S source length, C size of a value
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx, once_differentiable
 
+_Steps = dict[int, tuple[Tensor, Tensor]]
+"""Weights (B, T, S), and gradients (B, T, C) of the averages, by the number of the call."""
+
 
 class StepAverages:
     """Computes weights @ values in each step of a loop, and the values' gradient after the loop.
 
     Autograd would compute a gradient of the size of all values in each step, and add them up. Here
-    a step passes the gradient of its average to a row of `_Rows`, whose backward pass multiplies
-    the weights of all steps by the gradients of all rows at once.
+    the backward pass of a step only keeps its weights and its gradient. The backward pass of a
+    scalar that every step depends on comes after all of them, and multiplies them at once.
 
     Args:
         values: Values, (B, S, C).
-        num_steps: Number of steps, T.
     """
 
-    def __init__(self, values: Tensor, *, num_steps: int) -> None:
-        self._values = values
-        self._weights: list[Tensor] = []
-        rows: Tensor = _Rows.apply(values, num_steps, self._weights)  # type: ignore[no-untyped-call]
-        self._rows = iter(rows.unbind(1))
+    def __init__(self, values: Tensor) -> None:
+        self._values = values.detach()
+        self._num_calls = 0
+        self._steps: _Steps = {}
+        self._scalar: Tensor = _Values.apply(values, self._steps)  # type: ignore[no-untyped-call]
 
     def __call__(self, weights: Tensor) -> Tensor:
-        """Average with the weights of the next step: (B, 1, S) -> (B, 1, C)."""
-        row = next(self._rows, None) if weights.shape[1] == 1 else None
-        if row is None:  # several queries or averages in a step
-            return weights @ self._values
-        self._weights.append(weights.detach())
-        average: Tensor = _Average.apply(weights, self._values.detach(), row)  # type: ignore[no-untyped-call]
+        """Average with the weights of a step: (B, T, S) -> (B, T, C)."""
+        self._num_calls += 1
+        average: Tensor = _Average.apply(  # type: ignore[no-untyped-call]
+            weights, self._values, self._scalar, self._num_calls, self._steps
+        )
         return average
 
 
 class _Average(Function):
-    """weights @ values; the row (B, C) gets the same gradient as the average (B, 1, C)."""
+    """weights @ values, where the gradient of the values is left to `_Values`."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, weights: Tensor, values: Tensor, row: Tensor) -> Tensor:
+    def forward(
+        ctx: FunctionCtx, weights: Tensor, values: Tensor, scalar: Tensor, call: int, steps: _Steps
+    ) -> Tensor:
         ctx.save_for_backward(weights, values)
+        ctx.call, ctx.steps = call, steps  # type: ignore[attr-defined]
         return weights @ values
 
     @staticmethod
     @once_differentiable
     def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor | None, ...]:
-        _, values = ctx.saved_tensors  # type: ignore[attr-defined]  # checks both for changes
-        return grad @ values.mT, None, grad.squeeze(1)
+        weights, values = ctx.saved_tensors  # type: ignore[attr-defined]  # checks for changes
+        ctx.steps[ctx.call] = weights, grad  # type: ignore[attr-defined]
+        return grad @ values.mT, None, grad.new_zeros(()), None, None
 
 
-class _Rows(Function):
-    """A row for each step, (B, T, C), that only takes gradients."""
+class _Values(Function):
+    """A scalar 0, whose backward pass returns the gradient of the values over all steps."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, values: Tensor, num_steps: int, weights: list[Tensor]) -> Tensor:
-        ctx.weights = weights  # type: ignore[attr-defined]  # the steps fill it
-        return values.new_zeros(()).expand(values.shape[0], num_steps, values.shape[2])
+    def forward(ctx: FunctionCtx, values: Tensor, steps: _Steps) -> Tensor:
+        ctx.steps = steps  # type: ignore[attr-defined]
+        return values.new_zeros(())
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor | None, ...]:
-        weights = torch.cat(ctx.weights, dim=1)  # type: ignore[attr-defined]
-        return weights.mT @ grad[:, : weights.shape[1]], None, None
+    def backward(ctx: FunctionCtx, _: Tensor) -> tuple[Tensor | None, ...]:
+        steps: _Steps = ctx.steps  # type: ignore[attr-defined]
+        weights, grads = zip(*(steps[call] for call in sorted(steps)), strict=True)
+        steps.clear()
+        return torch.cat(weights, dim=1).mT @ torch.cat(grads, dim=1), None

@@ -17,6 +17,7 @@ from seq2seq.model.recurrence import (
     Readout,
     RecurrenceStep,
     build_recurrence,
+    for_loop,
     join_steps,
 )
 from seq2seq.special_tokens import NEVER_PREDICTED
@@ -98,7 +99,7 @@ class AttnDecoderRNN(nn.Module):
             memory: Memory of B sentences; R is a multiple of B, and the rows of a sentence are
                 adjacent.
         """
-        output, state = self._step(state, previous_ids, memory)
+        output, state = self._read(previous_ids, state, memory)
         return DecoderStep(self.logits(output.readouts), state, output.attention_weights)
 
     def forward(self, previous_ids: Tensor, state: DecoderState, memory: Memory) -> DecoderOutput:
@@ -109,7 +110,17 @@ class AttnDecoderRNN(nn.Module):
             state: Result of `initial_state`.
             memory: Memory of the same B sentences.
         """
-        return self.recurrence.run(self._embed(previous_ids), state, memory, self.readout)
+        embedded = self._embed(previous_ids)
+        projected = self.recurrence.project(embedded)  # (B, T, 3H)
+        if not self.recurrence.reads_readout:
+            top, contexts, weights = self.recurrence.run(projected, state, memory)
+            return DecoderOutput(self.readout(top, contexts, embedded), weights, contexts)
+        outputs: list[DecoderOutput] = []
+        memory = for_loop(memory)
+        for each in zip(embedded.unbind(1), projected.unbind(1), strict=True):
+            output, state = self._step(*each, state, memory)
+            outputs.append(output)
+        return join_steps(outputs)
 
     def sample_forward(
         self, previous_ids: Tensor, state: DecoderState, memory: Memory, *, forced_mask: Tensor
@@ -134,7 +145,7 @@ class AttnDecoderRNN(nn.Module):
                     logits[:, NEVER_PREDICTED].fill_(-torch.inf)
                     predicted_ids = logits.argmax(-1)
                 fed_ids = torch.where(forced, previous_ids[:, step], predicted_ids)
-            output, state = self._step(state, fed_ids, memory)
+            output, state = self._read(fed_ids, state, memory)
             outputs.append(output)
         return join_steps(outputs)
 
@@ -148,12 +159,18 @@ class AttnDecoderRNN(nn.Module):
         embedded: Tensor = self.embedding_dropout(self.word_dropout(self.embedding(ids)))
         return embedded
 
+    def _read(
+        self, ids: Tensor, state: DecoderState, memory: Memory
+    ) -> tuple[DecoderOutput, DecoderState]:
+        """Read one token (R,) of every row."""
+        embedded = self._embed(ids.unsqueeze(1)).squeeze(1)
+        return self._step(embedded, self.recurrence.project(embedded), state, memory)
+
     def _step(
-        self, state: DecoderState, previous_ids: Tensor, memory: Memory
+        self, embedded: Tensor, projected: Tensor, state: DecoderState, memory: Memory
     ) -> tuple[DecoderOutput, DecoderState]:
         """Return the output of a step, without the axis T, and the new state."""
-        embedded = self._embed(previous_ids.unsqueeze(1)).squeeze(1)
-        step: RecurrenceStep = self.recurrence(self.recurrence.project(embedded), state, memory)
+        step: RecurrenceStep = self.recurrence(projected, state, memory)
         top = self.recurrence.top(step.hidden)
         readout, past = self.readout.step(top, step.context, embedded, state.past)
         after = DecoderState(step.hidden, self.recurrence.feedback(readout), past, step.attended)

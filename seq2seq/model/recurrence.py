@@ -128,6 +128,10 @@ class Recurrence(nn.Module, ABC):
     `forward` computes one step, `run` a whole known target. Both give the same values.
     """
 
+    reads_readout = False
+    """Whether a step reads the readout of the step before it, as `DecoderState.feedback`; then
+    `run` is not called."""
+
     def __init__(self, config: DecoderConfig, *, attention: Attention) -> None:
         super().__init__()
         size, norm = config.hidden_size, config.layer_norm
@@ -159,33 +163,30 @@ class Recurrence(nn.Module, ABC):
         """
 
     def run(
-        self, embedded: Tensor, state: DecoderState, memory: Memory, readout: Readout
-    ) -> DecoderOutput:
+        self, projected: Tensor, state: DecoderState, memory: Memory
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Read a known target.
 
-        No step depends on a readout here; one call after the loop computes all readouts.
-
         Args:
-            embedded: Embedded previous tokens, (B, T, E).
+            projected: Projection of the previous tokens by `project`, (B, T, 3H).
             state: State before the first step.
             memory: Memory of the same B sentences.
-            readout: The decoder's readout.
+
+        Returns:
+            Outputs of the layers (B, T, H), contexts (B, T, C) and attention weights (B, N, T, S).
         """
-        outputs: list[RecurrenceStep] = []
-        memory = _for_loop(memory, num_steps=embedded.shape[1])
-        projected = self.project(embedded)  # (B, T, 3H)
-        for projected_step in projected.unbind(1):
-            outputs.append(self(projected_step, state, memory))
-            state = state._replace(hidden=outputs[-1].hidden, attended=outputs[-1].attended)
-        weights = torch.stack([output.attention_weights for output in outputs], dim=2)
-        top = torch.stack([self.top(output.hidden) for output in outputs], dim=1)
-        contexts = torch.stack([output.context for output in outputs], dim=1)
-        readouts = readout(top, contexts, embedded)
-        return DecoderOutput(readouts, weights, contexts)
+        steps: list[RecurrenceStep] = []
+        memory = for_loop(memory)
+        for each in projected.unbind(1):
+            steps.append(self(each, state, memory))
+            state = state._replace(hidden=steps[-1].hidden, attended=steps[-1].attended)
+        weights = torch.stack([step.attention_weights for step in steps], dim=2)
+        top = torch.stack([self.top(step.hidden) for step in steps], dim=1)
+        return top, torch.stack([step.context for step in steps], dim=1), weights
 
     def feedback(self, readout: Tensor) -> Tensor:
-        """Return the part of a readout (R, F) that the next step reads: nothing, (R, 0)."""
-        return readout.new_empty(readout.shape[0], 0)
+        """Return the part of a readout (R, F) that the next step reads: all of it, or (R, 0)."""
+        return readout if self.reads_readout else readout.new_empty(readout.shape[0], 0)
 
     def top(self, hidden: Sequence[Tensor]) -> Tensor:
         """Return the output of the given layers; with residual connections the sum of all states.
@@ -255,13 +256,11 @@ class LuongRecurrence(Recurrence):
         return RecurrenceStep(hidden, *attended)
 
     def run(
-        self, embedded: Tensor, state: DecoderState, memory: Memory, readout: Readout
-    ) -> DecoderOutput:
+        self, projected: Tensor, state: DecoderState, memory: Memory
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Read a known target, as `Recurrence.run` does."""
-        top = self._unroll(self.project(embedded), state)
-        contexts, weights = self._attend_at_once(top, memory)
-        readouts = readout(top, contexts, embedded)
-        return DecoderOutput(readouts, weights, contexts)
+        top = self._unroll(projected, state)
+        return top, *self._attend_at_once(top, memory)
 
     def _unroll(self, projected: Tensor, state: DecoderState) -> Tensor:
         """Return the outputs of the layers over a known target, (B, T, 3H) -> (B, T, H)."""
@@ -283,6 +282,8 @@ class LuongRecurrence(Recurrence):
 class InputFeedingRecurrence(LuongRecurrence):
     """Luong's form that also reads the previous readout (Luong et al. 2015, 3.3)."""
 
+    reads_readout = True
+
     def __init__(self, config: DecoderConfig, *, attention: Attention) -> None:
         super().__init__(config, attention=attention)
         self.feedback_projection = nn.Linear(
@@ -292,28 +293,9 @@ class InputFeedingRecurrence(LuongRecurrence):
     def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> RecurrenceStep:
         return super().forward(projected + self.feedback_projection(state.feedback), state, memory)
 
-    def run(
-        self, embedded: Tensor, state: DecoderState, memory: Memory, readout: Readout
-    ) -> DecoderOutput:
-        """Read a known target with the readouts in the loop, since each step reads the last."""
-        outputs: list[DecoderOutput] = []
-        memory = _for_loop(memory, num_steps=embedded.shape[1])
-        steps = zip(embedded.unbind(1), self.project(embedded).unbind(1), strict=True)
-        for embedded_step, projected_step in steps:
-            output = self(projected_step, state, memory)
-            top = self.top(output.hidden)
-            fed, past = readout.step(top, output.context, embedded_step, state.past)
-            state = DecoderState(output.hidden, fed, past, output.attended)
-            outputs.append(DecoderOutput(fed, output.attention_weights, output.context))
-        return join_steps(outputs)
-
-    def feedback(self, readout: Tensor) -> Tensor:
-        """Return the part of a readout (R, F) that the next step reads: all of it."""
-        return readout
-
 
 class _LoopMemory(Memory):
-    """A memory that a loop reads once in each step; see `StepAverages`."""
+    """A memory that a loop reads in each step; see `StepAverages`."""
 
     averages: StepAverages | None = None  # copies made by `_replace` have none
 
@@ -323,13 +305,13 @@ class _LoopMemory(Memory):
         return self.averages(weights.to(self.values.dtype))
 
 
-def _for_loop(memory: Memory, *, num_steps: int) -> Memory:
+def for_loop(memory: Memory) -> Memory:
     """Return the memory for a loop of `Attention.step` over a known target."""
     needs_gradient = torch.is_grad_enabled() and memory.values.requires_grad
     if not (needs_gradient and kernels_are_fast() and memory.values.device.type == "cpu"):
         return memory
     in_loop = _LoopMemory(*memory)
-    in_loop.averages = StepAverages(memory.values, num_steps=num_steps)
+    in_loop.averages = StepAverages(memory.values)
     return in_loop
 
 

@@ -11,7 +11,7 @@ def test_averages_in_a_loop_have_the_gradients_of_products():
     rows = [random(2, 1, 4, seed=seed) for seed in range(1, 4)]  # (B, 1, S) of T=3 steps
     several = random(2, 2, 4, seed=5)  # two queries at once
 
-    average = StepAverages(values, num_steps=3)
+    average = StepAverages(values)
     found = [average(rows[0]), average(several), average(rows[1] + average(rows[2]).sum())]
     after_all = average(rows[0])
 
@@ -29,7 +29,7 @@ def test_averages_in_a_loop_have_the_gradients_of_products():
 
 def test_changed_weights_and_second_derivatives_are_refused():
     values, weights = random(2, 4, 3, seed=0), random(2, 1, 4, seed=1)
-    average = StepAverages(values, num_steps=2)
+    average = StepAverages(values)
     [slope] = torch.autograd.grad(average(weights).square().sum(), weights, create_graph=True)
     shifted = weights + 1
     total = average(shifted).sum()
