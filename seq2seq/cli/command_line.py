@@ -22,8 +22,12 @@ from seq2seq.config.composition import (
     describe_unknown_key,
 )
 from seq2seq.config.plugins import KEY, load_plugins
-from seq2seq.runtime.process import interrupts_in_one_line, log_to_stderr
-from seq2seq.runtime.torchrun import LostProcessError, report_failure
+from seq2seq.runtime.process import (
+    LostProcessError,
+    interrupts_in_one_line,
+    log_to_stderr,
+    report_failure,
+)
 
 _Config = TypeVar("_Config", bound=Config)
 _Parameters = ParamSpec("_Parameters")

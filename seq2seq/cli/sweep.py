@@ -25,8 +25,13 @@ from seq2seq.config.composition import USER_ERRORS, describe_error, quote_value
 from seq2seq.evaluation.metrics import bins_at
 from seq2seq.files.lock import DirectoryInUseError, DirectoryLock
 from seq2seq.runtime.distributed import process_group
-from seq2seq.runtime.process import Interrupted, equal_messages_once
-from seq2seq.runtime.torchrun import LostProcessError, is_first_process, with_process_name
+from seq2seq.runtime.process import (
+    Interrupted,
+    LostProcessError,
+    equal_messages_once,
+    is_first_process,
+    with_process_name,
+)
 from seq2seq.studies.comparison import compare_with_baseline
 from seq2seq.studies.runs import as_typed, group_runs, has_begun, read_runs
 from seq2seq.studies.study import list_files, write_tables

@@ -26,8 +26,7 @@ with imports_in_one_line():
     from seq2seq.config.schema import Metric, TrainConfig, config_groups, register_schemas
     from seq2seq.config.serialization import config_from_dict
     from seq2seq.files.paths import expand_home
-    from seq2seq.runtime.process import keep_freed_memory
-    from seq2seq.runtime.torchrun import is_first_process
+    from seq2seq.runtime.process import is_first_process, keep_freed_memory
     from seq2seq.training.run import run_training
     from seq2seq.training.validation import metric_value
 

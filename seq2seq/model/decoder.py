@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.attention.base import Attention, Memory
-from seq2seq.kernels.dropout import Dropout
+from seq2seq.kernels.elementwise import Dropout
 from seq2seq.model.config import DecoderConfig
 from seq2seq.model.recurrence import (
     DecoderOutput,

@@ -5,7 +5,7 @@
 from torch import Tensor, nn
 
 from seq2seq.attention.multihead import CausalSelfAttention, MultiHeadConfig, Past, SelfAttention
-from seq2seq.kernels.dropout import Dropout
+from seq2seq.kernels.elementwise import Dropout
 from seq2seq.model.config import EncoderConfig
 from seq2seq.model.gru import BidirectionalGRU
 

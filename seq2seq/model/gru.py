@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seq2seq.kernels.dropout import Dropout
+from seq2seq.kernels.elementwise import Dropout
 from seq2seq.kernels.gru import gru_step, unroll_gru
 
 _KINDS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")

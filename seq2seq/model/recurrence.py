@@ -14,9 +14,8 @@ from torch import Tensor, nn
 from seq2seq.attention.base import Attention, AttentionState, Memory
 from seq2seq.attention.multihead import Past
 from seq2seq.kernels.averages import StepAverages
-from seq2seq.kernels.dropout import Dropout
+from seq2seq.kernels.elementwise import Dropout, tanh_
 from seq2seq.kernels.products import kernels_are_fast
-from seq2seq.kernels.tanh import tanh_
 from seq2seq.model.config import DecoderConfig
 from seq2seq.model.encoder import CausalSelfAttentionLayer, NoSelfAttention
 from seq2seq.model.gru import GRUCell

@@ -15,7 +15,7 @@ from torch import Tensor, distributed, nn
 from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
-from seq2seq.runtime.torchrun import lost_processes_named
+from seq2seq.runtime.process import lost_processes_named
 
 _Value = TypeVar("_Value")
 

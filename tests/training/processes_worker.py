@@ -20,7 +20,7 @@ from hydra.core import utils as hydra_utils
 
 from seq2seq.cli.train import main
 from seq2seq.runtime.distributed import process_group
-from seq2seq.runtime.torchrun import is_first_process
+from seq2seq.runtime.process import is_first_process
 from seq2seq.training import preparation, results, run
 from seq2seq.training.updates import Updater
 from seq2seq.training.validation import Evaluator

@@ -1,4 +1,4 @@
-"""Dropout whose random numbers are cheap on a CPU."""
+"""tanh, and dropout with its random numbers, that are cheap on a CPU."""
 
 import torch
 from torch import Tensor, nn
@@ -37,3 +37,18 @@ class Dropout(nn.Module):
         # product.
         factors = torch.ge(levels, num_dropped - _LEVELS // 2, out=torch.empty_like(inputs))
         return inputs * factors.mul_(_LEVELS / (_LEVELS - num_dropped))
+
+
+def tanh_(inputs: Tensor) -> Tensor:
+    """Return tanh of the inputs, which it overwrites; without gradients in place.
+
+    On a CPU torch's tanh takes about ten times as long as its sigmoid, so this computes
+    2 sigmoid(2 x) - 1. The absolute error is below 2e-7 in fp32; results near 0 lose relative
+    precision.
+    """
+    if inputs.device.type != "cpu" or not kernels_are_fast():
+        return inputs.tanh_()
+    sigmoid = inputs.mul_(2).sigmoid_()
+    # A backward pass reads the sigmoid.
+    doubled = sigmoid.mul(2) if sigmoid.requires_grad else sigmoid.mul_(2)
+    return doubled.sub_(1)
