@@ -210,10 +210,6 @@ class Past(NamedTuple):
     values: Tensor
     """Projected values, (R, t, D)."""
 
-    def select(self, rows: Tensor) -> "Past":
-        """Return the past of the given rows, in the given order."""
-        return Past(self.keys.index_select(0, rows), self.values.index_select(0, rows))
-
 
 class CausalSelfAttention(SelfAttention):
     """Self-attention in which a position attends to itself and to earlier positions only.

@@ -22,13 +22,10 @@ class RunResults(NamedTuple):
 
     split: str
     """`test`, or `valid` if the run has no test set."""
-    scores: dict[str, float | str]
-    """Scores on this set, and the signature of the scores."""
+    content: dict[str, object]
+    """The content of results.json."""
     examples: list[tuple[str, ...]]
     """Sources, translations and references of some sentences."""
-    epochs: float
-    target_tokens: int
-    """Number of target tokens in training, counting repetitions."""
 
 
 def read_results(checkpoint: Path) -> RunResults | None:
@@ -40,16 +37,10 @@ def read_results(checkpoint: Path) -> RunResults | None:
     directory = RunDirectory(checkpoint if checkpoint.is_dir() else checkpoint.parent)
     if checkpoint not in (directory.path, directory.best) or not directory.has_results:
         return None
-    results = directory.read_results()
-    split = "test" if results["test"] else "valid"
+    content = directory.read_results()
+    split = "test" if content["test"] else "valid"
     texts = directory.read_texts(split, ["src", "hyp", "ref"])
-    return RunResults(
-        split=split,
-        scores=cast(dict[str, float | str], results[split]),
-        examples=[*zip(*texts, strict=True)][:_NUM_EXAMPLES],
-        epochs=cast(float, results["epochs"]),
-        target_tokens=cast(int, results["target_tokens"]),
-    )
+    return RunResults(split, content, [*zip(*texts, strict=True)][:_NUM_EXAMPLES])
 
 
 def model_card(
@@ -89,36 +80,37 @@ def _result_texts(checkpoint: Checkpoint, results: RunResults | None) -> dict[st
     if results is None:
         text = "The checkpoint came without the results of a run."
         return {"model_index": "", "amount": "", "results": text}
-    data, decoding = checkpoint.config.data, checkpoint.config.decoding
-    scores = results.scores
-    index = ["model-index:", f"- name: {_quoted(checkpoint.config.run_name)}", "  results:"]
-    index += ["  - task:", "      type: translation", "    dataset:"]
-    index += [f"      {key}: {_quoted(data.name)}" for key in ("name", "type")]
-    index += [f"      split: {results.split}", "    metrics:"]
-    rows = []
+    config, content = checkpoint.config, results.content
+    scores = cast(dict[str, float], content[results.split])
     # A run from before a measure was added does not have the measure.
-    for each in (MEASURES[name] for name in OF_TEXT if name in scores):
-        value = f"{scores[each.name]:{each.form}}"
-        rows.append((each.title, value))
-        index += [f"    - type: {each.name}", f"      name: {each.title}", f"      value: {value}"]
+    measures = [MEASURES[name] for name in OF_TEXT if name in scores]
+    values = [f"{scores[each.name]:{each.form}}" for each in measures]
+    metrics = [
+        {"type": each.name, "name": each.title, "value": float(value)}
+        for each, value in zip(measures, values, strict=True)
+    ]
+    dataset = {"name": config.data.name, "type": config.data.name, "split": results.split}
+    result = {"task": {"type": "translation"}, "dataset": dataset, "metrics": metrics}
+    index = [{"name": config.run_name, "results": [result]}]
+    titles = [each.title for each in measures]
     parts = [
-        f"On `{results.split}`, with `decoding={decoding.name}` and the signature "
+        f"On `{results.split}`, with `decoding={config.decoding.name}` and the signature "
         f"`{scores['signature']}`:",
-        _table(("score", "value"), rows),
+        _table(("score", "value"), [*zip(titles, values, strict=True)]),
         "The first sentences:",
         _table(("source", "translation", "reference"), results.examples),
     ]
-    amount = f"{results.target_tokens:,} target tokens in {results.epochs:g} epochs"
+    amount = f"{content['target_tokens']:,} target tokens in {content['epochs']:g} epochs"
     return {
-        "model_index": "\n".join([*index, ""]),
+        "model_index": f"model-index: {_quoted(index)}\n",
         "amount": f" The model read {amount}.",
         "results": "\n\n".join(parts),
     }
 
 
-def _quoted(text: str) -> str:
-    """Quote a text as JSON does, which YAML and Python read."""
-    return json.dumps(text, ensure_ascii=False)
+def _quoted(value: object) -> str:
+    """Write a value as JSON does, which YAML and Python read."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -19,7 +19,6 @@ from onnxscript import FLOAT, INT32, INT64, opset18
 from torch import Tensor, nn
 
 from seq2seq.attention.base import Memory
-from seq2seq.attention.multihead import Past
 from seq2seq.export.folder import ENCODER, STEP
 from seq2seq.kernels import Kernels
 from seq2seq.kernels.products import kernels_in_use
@@ -136,9 +135,7 @@ class StepGraph(nn.Module):
     def __init__(self, model: Seq2Seq, state: DecoderState, symbols: Sequence[int]) -> None:
         super().__init__()
         self.decoder = model.decoder
-        self.num_layers = len(state.hidden)
-        self.has_feedback = state.feedback.shape[1] > 0
-        self.has_past = state.past.keys.shape[2] > 0
+        self.state = state
         vocabulary_size = len(model.decoder.output.weight)
         banned = torch.zeros(vocabulary_size)
         banned[[PAD, BOS]] = -torch.inf
@@ -185,21 +182,19 @@ class StepGraph(nn.Module):
         return best, indices, step.attention_weights, *_tensors(step.state)
 
     def _join(self, states: Sequence[Tensor]) -> DecoderState:
-        """Build the state whose tensors `_tensors` lists."""
-        rest = list(states)
-        hidden = tuple(rest.pop(0) for _ in range(self.num_layers))
-        rows = hidden[0].shape[0]
-        feedback = rest.pop(0) if self.has_feedback else hidden[0].new_empty(rows, 0)
-        empty = hidden[0].new_empty(rows, 0, 0)
-        past = Past(rest.pop(0), rest.pop(0)) if self.has_past else Past(empty, empty)
-        return DecoderState(hidden, feedback, past, tuple(rest))
+        """Build the state whose tensors with elements these are."""
+        remaining, rows = iter(states), states[0].shape[0]
+        return self.state.with_tensors(
+            [
+                next(remaining) if part.shape[-1] else part.new_empty(rows, *part.shape[1:])
+                for part in self.state.tensors()
+            ]
+        )
 
 
 def _tensors(state: DecoderState) -> list[Tensor]:
     """Return the tensors of a state that have elements."""
-    feedback = [state.feedback] if state.feedback.shape[1] else []
-    past = [*state.past] if state.past.keys.shape[2] else []
-    return [*state.hidden, *feedback, *past, *state.attended]
+    return [part for part in state.tensors() if part.shape[-1]]
 
 
 def write_graphs(model: Seq2Seq, folder: Path, symbols: Sequence[int] = ()) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from sentencepiece import SentencePieceProcessor
 
 from seq2seq.export.folder import (
     ENCODER,
@@ -17,7 +18,6 @@ from seq2seq.export.folder import (
     read_runtime,
 )
 from seq2seq.export.search import Arrays, Booleans, Floats, Integers, Step, search
-from seq2seq.export.tokenizers import SubwordTokenizer
 from seq2seq.inference.lines import Batch, LineTranslator
 from seq2seq.inference.tally import StreamCounts
 from seq2seq.search.config import BeamConfig, DecodingConfig, Hypothesis
@@ -94,6 +94,29 @@ class OnnxTranslator(LineTranslator):
             decoding.candidates(),
             num_symbols=[len(source.spans) for source, _ in batch],
         )
+
+
+class SubwordTokenizer:
+    """Text to token ids and back; see `Tokenizer` in seq2seq.data."""
+
+    def __init__(self, path: Path, rules: TextRules) -> None:
+        self.rules = rules
+        self._processor = SentencePieceProcessor(model_file=str(path))
+
+    def __len__(self) -> int:
+        return len(self._processor)
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        ids: list[list[int]] = self._processor.encode(list(map(self.rules.normalize, lines)))
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        text: str = self._processor.decode(list(ids))
+        return text
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        tokens: list[str] = self._processor.id_to_piece(list(ids))
+        return tokens
 
 
 class _Graphs:

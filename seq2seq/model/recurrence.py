@@ -36,10 +36,18 @@ class DecoderState(NamedTuple):
 
     def select(self, rows: Tensor) -> "DecoderState":
         """Return the state of the given rows, in the given order."""
-        hidden = tuple(layer.index_select(0, rows) for layer in self.hidden)
-        attended = tuple(part.index_select(0, rows) for part in self.attended)
-        feedback, past = self.feedback.index_select(0, rows), self.past.select(rows)
-        return DecoderState(hidden, feedback, past, attended)
+        return self.with_tensors([part.index_select(0, rows) for part in self.tensors()])
+
+    def tensors(self) -> list[Tensor]:
+        """Return all tensors of the state, (R, ...) each."""
+        return [*self.hidden, self.feedback, *self.past, *self.attended]
+
+    def with_tensors(self, tensors: Sequence[Tensor]) -> "DecoderState":
+        """Return a state of as many layers with other tensors, in the order of `tensors`."""
+        num_layers = len(self.hidden)
+        feedback, keys, values, *attended = tensors[num_layers:]
+        past = Past(keys, values)
+        return DecoderState(tuple(tensors[:num_layers]), feedback, past, tuple(attended))
 
 
 class Readout(nn.Module):

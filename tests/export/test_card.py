@@ -11,10 +11,12 @@ from seq2seq.export.folder import ExportPrecision
 
 RESULTS = RunResults(
     split="test",
-    scores={"bleu": 12.345, "chrf": 40.0, "ter": 70.0, "signature": "nrefs:1|case:mixed"},
+    content={
+        "test": {"bleu": 12.345, "chrf": 40.0, "ter": 70.0, "signature": "nrefs:1|case:mixed"},
+        "epochs": 2.5,
+        "target_tokens": 12345,
+    },
     examples=[("ein hund", "a dog", "the dog")],
-    epochs=2.5,
-    target_tokens=12345,
 )
 
 
@@ -93,11 +95,11 @@ def test_results_are_those_of_the_best_checkpoint(tmp_path, split):
     (tmp_path / "config.yaml").touch()
     for kind, line in zip(("src", "hyp", "ref"), RESULTS.examples[0], strict=True):
         (tmp_path / f"{split}.{kind}").write_text(f"{line}\n")
-    content = {"test": None, split: RESULTS.scores, "epochs": 2.5, "target_tokens": 12345}
+    content = RESULTS.content | {"test": None, split: RESULTS.content["test"]}
     (tmp_path / "results.json").write_text(json.dumps(content))
 
     assert read_results(tmp_path) == read_results(tmp_path / "best.pt")
-    assert read_results(tmp_path) == RESULTS._replace(split=split)
+    assert read_results(tmp_path) == RESULTS._replace(split=split, content=content)
     assert read_results(tmp_path / "last.pt") is None
 
 

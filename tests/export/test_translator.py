@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tiny_export import SENTENCES
+from tiny_export import SENTENCES, make_exportable
 
 from seq2seq import BeamConfig, GreedyConfig, MbrConfig, SamplingConfig, Translator
 from seq2seq.export.folder import read_runtime
-from seq2seq.export.translator import OnnxTranslator
+from seq2seq.export.translator import OnnxTranslator, SubwordTokenizer
 from seq2seq.search.config import EarlyStopping, LengthPenaltyForm
 
 BEAM = BeamConfig(beam_size=4, n_best=3)
@@ -118,7 +118,7 @@ def test_translating_needs_no_torch(exported):
     code = f"""
 import sys
 from seq2seq import BeamConfig, GreedyConfig
-from seq2seq.export.translator import OnnxTranslator
+from seq2seq.export.translator import OnnxTranslator, SubwordTokenizer
 [translation] = OnnxTranslator.load({str(exported)!r})(["ein hund"], BeamConfig())
 loaded = {{name.split(".")[0] for name in sys.modules}}
 print(translation.text, loaded & {{"torch", "hydra", "omegaconf", "onnx", "sacrebleu"}})
@@ -135,3 +135,16 @@ def test_results_are_shown_as_those_of_the_translator(original, translator):
 
     assert repr(found) == repr(expected)
     assert repr(found.best) == repr(expected.best)
+
+
+def test_tokenizer_is_that_of_the_checkpoint(exported):
+    expected = make_exportable().tokenizers.source
+
+    tokenizer = SubwordTokenizer(exported / "source.spm", expected.rules)
+
+    rows = tokenizer.encode(SENTENCES)
+    assert tokenizer.rules.normalizes
+    assert len(tokenizer) == len(expected)
+    assert rows == expected.encode(SENTENCES)
+    assert [tokenizer.decode(row) for row in rows] == [expected.decode(row) for row in rows]
+    assert [tokenizer.tokens(row) for row in rows] == [expected.tokens(row) for row in rows]
