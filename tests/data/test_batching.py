@@ -3,7 +3,6 @@
 import logging
 from dataclasses import replace
 from itertools import chain
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from tiny_training import tiny_config
 
 from seq2seq.data.batching import (
-    Batch,
     Batches,
     BatchingConfig,
     BatchUnit,
@@ -43,12 +41,6 @@ TARGET = [[20, 21, 22], [23], [24, 25], []]
 def corpus_of(source: list[list[int]], target: list[list[int]]) -> EncodedCorpus:
     # Every second pair of the text was left out.
     return EncodedCorpus(IdRows.of(source), IdRows.of(target), np.arange(len(source)) * 2)
-
-
-def links_of(source: list[list[int]]) -> TokenLinks:
-    """Link every source token of a pair to its first target token, if any."""
-    sizes = [len(ids) if target else 0 for ids, target in zip(source, TARGET, strict=True)]
-    return TokenLinks.of([number for k in range(size) for number in (0, k)] for size in sizes)
 
 
 def corpus_of_lengths(source_lengths: list[int], target_lengths: list[int]) -> EncodedCorpus:
@@ -106,26 +98,23 @@ def test_rows_are_padded_and_end_with_eos_and_masks_are_true_before_padding():
     assert torch.equal(batch.source_mask, batch.source_ids != PAD)
     assert torch.equal(batch.target_mask, batch.target_ids != PAD)
     assert batch.indices.tolist() == [2, 0, 4]  # positions in the text
+    assert batch.num_target_tokens == 9
     assert batch.guide is None
+    assert batch.to("meta").guide is None
+    made = make_batch(*([side[row] for row in (1, 0, 2)] for side in (SOURCE, TARGET)))
+    assert torch.equal(made.source_ids, batch.source_ids)
+    assert torch.equal(made.target_ids, batch.target_ids)
 
 
-def test_a_guide_has_the_shape_of_its_batch_and_is_0_at_eos_and_padding():
-    batch = collate(corpus_of(SOURCE, TARGET), np.array([1, 0, 3]), links=links_of(SOURCE))
+def test_a_guide_has_the_shape_of_its_batch_and_moves_with_it():
+    links = TokenLinks.of([[0, 0, 0, 1], [0, 0, 0, 1, 0, 2, 0, 3], [], []])
+    batch = collate(corpus_of(SOURCE, TARGET), np.array([1, 0, 3]), links=links)
 
-    expected = torch.zeros(3, 4, 5)
+    expected = torch.zeros(3, 4, 5)  # 0 at EOS and padding
     expected[0, 0, :4] = 1 / 4
     expected[1, 0, :2] = 1 / 2
-    assert batch.guide is not None
     assert torch.equal(batch.guide, expected)
-
-
-@pytest.mark.parametrize("links", [None, links_of(SOURCE)])
-def test_moving_a_batch_moves_each_tensor(links):
-    batch = collate(corpus_of(SOURCE, TARGET), np.array([0, 1]), links=links).to("meta")
-
-    assert isinstance(batch, Batch)
-    assert {tensor.device.type for tensor in batch if tensor is not None} == {"meta"}
-    assert (batch.guide is None) == (links is None)
+    assert {tensor.device.type for tensor in batch.to("meta")} == {"meta"}
 
 
 @SETTINGS
@@ -175,15 +164,6 @@ def test_batches_by_tokens_have_little_padding():
 
     assert padding_share([batch.target_mask for batch in batches]) < 0.02
     assert padding_share([batch.source_mask for batch in batches]) < 0.07
-
-
-def test_source_lengths_ascend_for_even_and_descend_for_odd_target_lengths():
-    encoded = corpus_of_lengths([2, 9, 4, 9, 2, 4, 4, 2, 9], [1, 1, 1, 2, 2, 2, 3, 3, 3])
-
-    [batch] = batches_of(encoded, size=9, unit=BatchUnit.sentences).epoch(0)
-
-    assert encoded.target_rows.lengths(batch).tolist() == [1, 1, 1, 2, 2, 2, 3, 3, 3]
-    assert encoded.source_rows.lengths(batch).tolist() == [9, 4, 2, 2, 4, 9, 9, 4, 2]
 
 
 def test_pools_as_small_as_a_batch_mix_the_lengths():
@@ -245,17 +225,6 @@ def test_batches_by_length_go_from_long_to_short_sources():
     encoded = corpus_of_lengths([3, 1, 4, 1, 5], [2, 2, 2, 3, 2])
 
     assert as_lists(batches_by_length(encoded, 2)) == [[4, 2], [0, 3], [1]]
-
-
-def test_a_batch_of_ids_is_that_of_an_encoded_corpus():
-    sources, targets = [[5, 6], [], [7]], [[8], [9, 5, 4], []]
-    encoded = EncodedCorpus(IdRows.of(sources), IdRows.of(targets), np.arange(3))
-
-    batch = make_batch(sources, targets)
-
-    for found, expected in zip(batch[:-1], collate(encoded, np.arange(3))[:-1], strict=True):
-        assert torch.equal(found, expected)
-    assert batch.num_target_tokens == 7
 
 
 @pytest.mark.parametrize(("sources", "targets"), [([], []), ([[5]], []), ([[5]], [[5], [6]])])
@@ -353,16 +322,6 @@ def test_rows_depend_on_seed_and_epoch_alone():
     assert len(others) == 3
 
 
-def test_over_many_epochs_every_pair_of_a_corpus_is_taken_equally_often():
-    mixture = Mixture(sizes=(6, 4), counts=(9, 1))
-
-    counts = sum(np.bincount(mixture.rows(1, epoch), minlength=10) for epoch in range(2000))
-
-    # 2,000 draws of a half and of a quarter have standard deviations of 22 and 19.
-    assert np.abs(counts[:6] - 3000).max() < 110
-    assert np.abs(counts[6:] - 500).max() < 95
-
-
 @pytest.fixture(scope="module")
 def config(tmp_path_factory):
     """Return the configuration of a corpus of 22 pairs for training and 5 for validation."""
@@ -387,20 +346,15 @@ def encoded(data: FilesConfig) -> EncodedCorpus:
     return encode_corpus(corpus, train_tokenizers(config, corpus), data)
 
 
-def test_without_weights_an_epoch_takes_the_files_as_they_are(several, tmp_path):
+def test_without_weights_an_epoch_takes_the_files_as_they_are(several):
     data = several()
     corpus = encoded(data)
 
     assert corpus.part_sizes == [22, 5]
     assert training_mixture(data, corpus) is None
-    sides = [each.paths for each in data.train_sets()]
-    joined = [tmp_path / "a", tmp_path / "b"]
-    for path, files in zip(joined, zip(*sides, strict=True), strict=True):
-        path.write_text("".join(Path(file).read_text() for file in files))
-    other = encoded(replace(data, train=[str(path) for path in joined]))
-    assert [corpus.source_rows[i].tolist() for i in range(27)] == [
-        other.source_rows[i].tolist() for i in range(27)
-    ]
+    corpus.part_sizes = [22]
+    with pytest.raises(ValueError, match=r"^data\.train\.small: all pairs are longer than data\."):
+        training_mixture(data, corpus)
 
 
 def test_weights_choose_the_pairs_of_an_epoch(several, config, caplog):
@@ -425,12 +379,3 @@ def test_weights_choose_the_pairs_of_an_epoch(several, config, caplog):
         f"train: corpus small, {small}: 5 pairs, each taken 2.60 times an epoch",
         "train: an epoch has 27 pairs",
     ]
-
-
-def test_a_corpus_of_long_pairs_alone_is_refused(several):
-    data = several()
-    corpus = encoded(data)
-    corpus.part_sizes = [22]
-
-    with pytest.raises(ValueError, match=r"^data\.train\.small: all pairs are longer than data\."):
-        training_mixture(data, corpus)

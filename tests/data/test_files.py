@@ -16,7 +16,7 @@ from seq2seq.data.files import (
     language_pairs,
     read_files,
 )
-from seq2seq.files.links import GoldLinks
+from seq2seq.files.links import GoldLinks, parse_links
 
 TEXT = "Ein Hund l\u00e4uft.\nZwei M\u00e4nner.\n"
 
@@ -108,6 +108,17 @@ def test_the_fingerprint_depends_on_corpora_tags_and_order():
     assert joined("<x>", None).fingerprint == joined("<x>", None).fingerprint
 
 
+def test_pairs_in_memory_are_a_corpus():
+    pairs = [Pair("ja", "yes"), Pair("n\u00f6", "no", parse_links("0-0", where=""))]
+
+    corpus = Corpus.of(iter(pairs), name="train")
+
+    assert list(corpus) == list(corpus.lines()) == pairs
+    assert (corpus.name, corpus.num_lines) == ("train", 2)
+    assert corpus.fingerprint == Corpus.of(pairs).fingerprint
+    assert corpus.fingerprint != Corpus.of(pairs[:1]).fingerprint
+
+
 BOM = b"\xef\xbb\xbf"
 
 
@@ -131,50 +142,30 @@ def texts(corpus: Corpus) -> list[tuple[str, str]]:
     return [(pair.source, pair.target) for pair in corpus]
 
 
-def test_load_corpora_reads_pairs_of_files_and_files_of_two_columns(tmp_path, caplog):
+def test_load_corpora_reads_pairs_of_files_and_files_of_two_columns(tmp_path, monkeypatch, caplog):
     caplog.set_level(logging.INFO)
-    source = write(tmp_path / "a.de", b"Hund\nKatze\nMaus\n")
-    target = write(tmp_path / "a.en", b"dog\ncat\nmouse\n")
-    table = write(tmp_path / "b.tsv", "M\u00fcller\tmiller\nja\tyes\n".encode())
+    monkeypatch.setenv("HOME", str(tmp_path))
+    source = write(tmp_path / "a.de", b"Hund\nKatze\n")
+    write(tmp_path / "a.en", b"dog\ncat\n")
+    write(tmp_path / "b.tsv", "M\u00fcller\tmiller\nja\tyes\n".encode())
+    write(tmp_path / "c.tsv", b"ja\tyes\n")
+    config = make_config(train=[source, Path("a.en")], valid=[Path("~/b.tsv")], test=["c.tsv"])
+    valid = {"talks": ["b.tsv"], "news": ["c.tsv"]}
 
-    corpora = load_corpora(make_config(train=[source, target], valid=[table], test=[table]))
+    corpora = load_corpora(replace(config, root=str(tmp_path)))
+    several = load_corpora(replace(config, root=str(tmp_path), valid=valid, test=None))
 
     assert isinstance(corpora, Corpora)
     assert caplog.messages[0].startswith("languages: de to en; data.source")
     names = [corpora.train.name, corpora.valid.name, corpora.test.name]
     assert names == ["train", "valid", "test"]
     assert corpora.other_valid == {}
-    assert list(corpora.train) == [
-        Pair("Hund", "dog", None),
-        Pair("Katze", "cat", None),
-        Pair("Maus", "mouse", None),
-    ]
-    assert list(corpora.valid) == [Pair("M\u00fcller", "miller", None), Pair("ja", "yes", None)]
-    assert list(corpora.test) == list(corpora.valid)
-
-
-def test_paths_start_from_the_root_and_a_test_set_may_be_missing(tmp_path):
-    write(tmp_path / "b.tsv", b"ja\tyes\n")
-    absolute = write(tmp_path / "c.tsv", b"nein\tno\n")
-    config = make_config(train=[Path("b.tsv")], valid=[absolute], test=[absolute])
-
-    corpora = load_corpora(replace(config, root=str(tmp_path), test=None))
-
-    assert list(corpora.train) == [Pair("ja", "yes", None)]
-    assert list(corpora.valid) == [Pair("nein", "no", None)]
-    assert corpora.test is None
-
-
-def test_further_validation_sets_have_their_names(tmp_path):
-    tables = [write(tmp_path / f"{i}.tsv", b"ja\tyes\n" * i) for i in (1, 2, 3)]
-    config = make_config(train=tables[:1], valid=tables[:1], test=tables[:1])
-    sets = {f"set{i}": [str(table)] for i, table in enumerate(tables)}
-
-    corpora = load_corpora(replace(config, valid=sets))
-
-    assert corpora.valid.num_lines == 1
-    found = {name: (each.name, each.num_lines) for name, each in corpora.other_valid.items()}
-    assert found == {"set1": ("valid.set1", 2), "set2": ("valid.set2", 3)}
+    assert texts(corpora.train) == [("Hund", "dog"), ("Katze", "cat")]
+    assert texts(corpora.valid) == [("M\u00fcller", "miller"), ("ja", "yes")]
+    assert texts(several.valid) == texts(corpora.valid)
+    assert several.test is None
+    found = {name: (each.name, texts(each)) for name, each in several.other_valid.items()}
+    assert found == {"news": ("valid.news", [("ja", "yes")])}
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
@@ -205,13 +196,14 @@ def test_different_line_counts_are_refused_before_reading_pairs(tmp_path):
         (b"ja\tyes", b"nein\tno\t0-0", 2),
         (b"ja\tyes\t0-0", b"nein\tno", 1),
         (b"\tyes", b"nein\tno\t0-0\tx", 3),
+        (b"ja\tyes", b"Go.;Geh.", 0),
     ],
 )
 def test_other_than_two_or_three_columns_are_named_by_line(tmp_path, first, line, num_tabs):
     table = write(tmp_path / "b.tsv", first + b"\n" + line + b"\n")
     corpus = make_corpus(table, empty_lines=OnInvalid.skip, invalid_utf8=OnInvalid.skip)
 
-    with pytest.raises(ValueError, match=rf"b\.tsv:2: {num_tabs} tabs; every line needs one,"):
+    with pytest.raises(ValueError, match=rf"b\.tsv:2: {num_tabs} tabs; .* seq2seq-prepare reads"):
         list(corpus)
 
 
@@ -249,14 +241,6 @@ def test_wrong_links_are_named_by_file_and_line(tmp_path, text):
     for paths in ([source, target, links], [table]):
         with pytest.raises(ValueError, match=f"^{paths[-1]}:2: .*gold links: .*source-target"):
             list(make_corpus(*paths))
-
-
-def test_a_file_of_links_with_other_lines_is_refused(tmp_path):
-    files = [write(tmp_path / name, b"ja\nja\n") for name in ("a.de", "a.en")]
-    links = write(tmp_path / "a.align", b"0-0\n")
-
-    with pytest.raises(ValueError, match=f"a.de: 2 lines but {links} has 1; a parallel corpus"):
-        make_corpus(*files, links)
 
 
 def test_invalid_utf8_is_named_by_file_line_and_byte(tmp_path):
@@ -326,24 +310,12 @@ def test_what_is_no_file_of_text_is_refused(tmp_path, make, error, message):
         make_corpus(path, name="valid")
 
 
-def test_the_home_directory_is_found_and_that_of_an_unknown_user_refused(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    write(tmp_path / "b.tsv", b"ja\tyes\n")
-    home, unknown = [Path("~/b.tsv")], [Path("~nobodyatall/a.tsv")]
+def test_the_home_directory_of_an_unknown_user_is_refused(tmp_path):
+    table = write(tmp_path / "b.tsv", b"ja\tyes\n")
+    config = make_config(train=[table], valid=[table], test=["~nobodyatall/a.tsv"])
 
-    corpora = load_corpora(make_config(train=home, valid=home, test=home))
-
-    assert list(corpora.train) == [Pair("ja", "yes", None)]
     with pytest.raises(ValueError, match=r"^data\.test=~nobodyatall/a\.tsv: ~nobody"):
-        load_corpora(make_config(train=home, valid=home, test=unknown))
-
-
-def test_a_damaged_gzip_file_is_refused(tmp_path):
-    path = tmp_path / "b.tsv.gz"
-    path.write_bytes(gzip.compress(b"ja\tyes\n" * 500)[:-5])
-
-    with pytest.raises(ValueError, match=r"b\.tsv\.gz: damaged or incomplete gzip file"):
-        make_corpus(path)
+        load_corpora(config)
 
 
 def test_fingerprint_changes_with_everything_that_changes_the_pairs(tmp_path):
@@ -381,16 +353,10 @@ def test_a_tab_in_one_of_two_files_is_named_by_line(tmp_path, side):
 
 
 def test_tabs_are_text_if_they_are_allowed(tmp_path):
-    source = write(tmp_path / "a.de", b"ein\tHund\n")
-    target = write(tmp_path / "a.en", b"a\tdog\n")
-    config = replace(
-        make_config(train=[source, target], valid=[source, target], test=[source, target]),
-        allow_tabs=True,
-    )
+    files = [write(tmp_path / "a", b"ein\tHund\n"), write(tmp_path / "b", b"a\tdog\n")]
+    config = replace(make_config(train=files, valid=files, test=files), allow_tabs=True)
 
-    corpora = load_corpora(config)
-
-    assert [(pair.source, pair.target) for pair in corpora.train] == [("ein\tHund", "a\tdog")]
+    assert texts(load_corpora(config).train) == [("ein\tHund", "a\tdog")]
 
 
 @pytest.mark.parametrize(
@@ -444,9 +410,8 @@ def test_one_file_for_both_sides_needs_equal_languages(tmp_path):
     assert texts(load_corpora(replace(config, target=config.source)).train) == [("eins", "eins")]
 
 
-@pytest.mark.parametrize("line", ["Go.\tGeh.\tCC-BY 2.0", "12\tGo.\t77\tGeh.", "Go.;Geh."])
-def test_tables_of_another_form_are_answered_with_the_command_that_reads_them(tmp_path, line):
-    table = write(tmp_path / "deu.txt", line.encode() + b"\n")
+def test_a_third_column_of_other_text_is_answered_with_the_command_that_reads_it(tmp_path):
+    table = write(tmp_path / "deu.txt", b"Go.\tGeh.\tCC-BY 2.0\n")
 
     with pytest.raises(ValueError, match="; seq2seq-prepare reads tables with other columns"):
         list(make_corpus(table))

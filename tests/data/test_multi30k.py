@@ -169,14 +169,7 @@ def test_a_failed_download_is_one_line_and_leaves_no_file(tmp_path, base_url, st
 
 @pytest.mark.parametrize(
     "values",
-    [
-        {"source": "xx"},
-        {"target": "xx"},
-        {"test": "test_2015"},
-        {"test": "val"},
-        {"test": "train"},
-        {"source": "cs", "test": "test_2017_flickr"},
-    ],
+    [{"source": "xx"}, {"target": "xx"}, {"test": "val"}, {"source": "cs", "test": "test_2017_x"}],
 )
 def test_what_does_not_exist_is_answered_with_what_does(tmp_path, values):
     with pytest.raises(
@@ -189,12 +182,7 @@ def test_what_does_not_exist_is_answered_with_what_does(tmp_path, values):
 
 
 @pytest.mark.skipif(not PRESENT.exists(), reason="the corpus is not on this machine")
-@pytest.mark.parametrize(("source", "target"), [("de", "en"), ("en", "fr")])
-def test_the_real_files_are_read(source, target):
-    before = sorted(PRESENT.iterdir())
+def test_the_real_files_are_read():
+    corpora = load_corpora(make_config(root=PRESENT))
 
-    corpora = load_corpora(make_config(root=PRESENT, source=source, target=target))
-    num_pairs = [sum(1 for _ in corpus) for corpus in corpora[:3]]
-
-    assert num_pairs == [29000, 1014, 1000]
-    assert sorted(PRESENT.iterdir()) == before
+    assert [sum(1 for _ in corpus) for corpus in corpora[:3]] == [29000, 1014, 1000]

@@ -10,7 +10,6 @@ from tiny_data import BASE, list_corpus, unigram_config, words_config
 from tiny_training import tiny_config
 
 from seq2seq.data.config import CharactersConfig, FilesConfig
-from seq2seq.data.corpus import load_corpora
 from seq2seq.data.tokenizers.interface import (
     SymbolTokenizer,
     TokenizerPair,
@@ -22,7 +21,6 @@ from seq2seq.data.tokenizers.interface import (
     tokenizers_state,
     train_tokenizers,
     with_tags,
-    without_symbols,
     word_indices,
 )
 from seq2seq.data.tokenizers.words import CharacterTokenizer
@@ -279,13 +277,6 @@ def test_sampling_never_splits_a_symbol(name, alpha):
     assert drawn[7] == tokenizer.sample(lines, seed=7, alpha=alpha, nbest=-1)
 
 
-def test_a_corpus_without_symbols_has_all_other_words():
-    pairs = list(without_symbols(TAGGED_CORPUS, SYMBOLS))
-
-    assert [pair.source for pair in pairs] == [source.split(" ", 1)[1] for source, _ in PAIRS]
-    assert [pair.target for pair in pairs] == [target for _, target in PAIRS]
-
-
 def test_leading_symbols_are_those_before_the_text(tagged):
     for text, expected in {
         "<2de> ein hund": "<2de> ",
@@ -331,25 +322,12 @@ def with_symbols(*symbols: str) -> TokenizerPair:
     return TokenizerPair(source, source)
 
 
-def test_tags_stand_before_the_sources_and_are_one_token(several):
-    data = several(large={"tag": "<2b>"}, small={"tag": "<2c>"})
-    pairs = list(load_corpora(data).train)
-    tokenizers = train_tokenizers(with_tags(CONFIGS["characters"], data), pairs)
-
-    rows = tokenizers.source.encode([pair.source for pair in pairs])
-
-    tags = tokenizers.source.tokens([row[0] for row in rows])
-    assert tags == ["<2b>"] * 22 + ["<2c>"] * 5
-    # Targets are reversed sources.
-    assert [len(row) for row in rows] == [len(pair.target) + 1 for pair in pairs]
-    check_tags(data, tokenizers)
-
-
 def test_a_tag_is_no_second_time_among_the_symbols(several):
     config = replace(CONFIGS["words"], user_symbols=["<2b>", "<z>"])
 
     assert with_tags(config, several(large={"tag": "<2b>"})).user_symbols == ["<2b>", "<z>"]
     assert with_tags(config, BASE).user_symbols == ["<2b>", "<z>"]
+    assert required_tags(BASE) == []
 
 
 def test_tags_and_symbols_that_the_tokenizers_would_split_are_refused(several):
@@ -384,7 +362,3 @@ def test_tags_are_required_if_every_training_corpus_has_one(
         f"({', '.join(required)}); "
     )
     assert [each.startswith(expected) for each in caplog.messages] == [True] * bool(required)
-
-
-def test_other_corpora_require_no_tags():
-    assert required_tags(BASE) == []

@@ -182,15 +182,6 @@ def test_training_reads_only_a_sample_of_a_large_corpus(caplog):
     assert "train (source): the tokenizer is trained on 7 of 26 lines" in caplog.messages
 
 
-def test_separate_training_holds_one_side_at_a_time():
-    separate, joint = small_corpus(), small_corpus()
-
-    train_tokenizers(CONFIG, separate)
-    train_tokenizers(replace(CONFIG, joint=True), joint)
-
-    assert (separate.num_readings, joint.num_readings) == (2, 1)
-
-
 RESTRICTED = replace(CONFIG, joint=True, vocabulary_size=90, restrict_target=True)
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 from tiny_data import list_corpus, words_config
 
 from seq2seq.data.config import CharactersConfig, WordsConfig
@@ -81,14 +80,6 @@ def test_how_much_of_the_text_is_unknown_is_reported(config, lines, kind, caplog
     assert caplog.messages[0] == (
         f"train (source): in the vocabulary: 1 of 3 different {kind}; unknown in the text: 2 of 5"
     )
-
-
-def test_each_character_is_one_id():
-    tokenizer = CharacterTokenizer(["b", " ", "a"])
-
-    assert tokenizer.encode(["ab  xa", "b"]) == [[6, 4, 5, 5, UNK, 6], [4]]
-    assert len(tokenizer) == 4 + 3
-    assert tokenizer.tokens([6, 5, 6]) == ["a", "\u2581", "a"]
 
 
 def test_a_space_belongs_to_the_word_after_it():
@@ -242,53 +233,35 @@ def test_languages_without_moses_rules_use_english_ones_with_a_warning(caplog):
         assert tokenizer.decode(tokenizer.encode([line])[0]) == line
 
 
-def test_words_hold_no_markup():
-    split = splitter("moses", language="en", lowercase=False)
+def test_spacy_splits_words_if_it_has_the_model_of_the_language(monkeypatch):
+    def load(name: str) -> types.SimpleNamespace:
+        if name != "de_core_news_sm":
+            raise OSError(f"[E050] Can't find model '{name}'")
+        tokens = [types.SimpleNamespace(text=text) for text in ["Ein", "  ", "Hund", "."]]
+        return types.SimpleNamespace(tokenizer=lambda line: tokens)
 
-    assert split("it's <b> & [x]") == ["it", "'s", "<", "b", ">", "&", "[", "x", "]"]
+    package = types.ModuleType("spacy")
+    vars(package).update(load=load, __spec__=types.SimpleNamespace(name="spacy"))
+    monkeypatch.setitem(sys.modules, "spacy", package)
 
-
-def test_a_missing_spacy_model_is_named_with_the_command(monkeypatch):
-    def load(name: str) -> None:
-        raise OSError(f"[E050] Can't find model '{name}'")
-
-    use_spacy(monkeypatch, load)
-
-    with pytest.raises(
-        ValueError, match=r"lacks its model en_core_web_sm; .*spacy download en_core_web_sm"
-    ):
+    assert splitter("spacy", language="de", lowercase=False)("Ein  Hund.") == ["Ein", "Hund", "."]
+    with pytest.raises(ValueError, match=r"lacks its model en_core_web_sm; .*download en_core_we"):
         splitter("spacy", language="en", lowercase=False)
 
 
-def test_spacy_words_are_those_of_its_tokenizer(monkeypatch):
-    def tokenize(line: str) -> list[types.SimpleNamespace]:
-        return [types.SimpleNamespace(text=text) for text in ["Ein", "  ", "Hund", "."]]
-
-    use_spacy(monkeypatch, lambda name: types.SimpleNamespace(tokenizer=tokenize))
-
-    assert splitter("spacy", language="de", lowercase=False)("Ein  Hund.") == ["Ein", "Hund", "."]
-
-
-def use_spacy(monkeypatch: pytest.MonkeyPatch, load: object) -> None:
-    """Replace the package by a stand-in."""
-    package = types.ModuleType("spacy")
-    package.__dict__["load"] = load
-    package.__spec__ = types.SimpleNamespace(name="spacy")
-    monkeypatch.setitem(sys.modules, "spacy", package)
-
-
 @pytest.mark.parametrize(
-    "lines",
-    [("hund 1 2 3", "katze 4 5"), ("hund eins zwei drei",), (), ("hund",)],
-    ids=["ragged", "no numbers", "empty", "one word"],
+    ("lines", "message"),
+    [
+        (["hund 1 2 3", "katze 4 5"], "is not a file of word vectors; each line must have a word"),
+        (["hund eins zwei drei"], "is not a file of word vectors"),
+        ([], "is not a file of word vectors"),
+        (["hund"], "is not a file of word vectors"),
+        (["hund 1 2"], "has vectors of size 2, but the embedding has 3; set the"),
+    ],
 )
-def test_a_file_without_vectors_is_refused(tmp_path, lines):
-    path = vectors_file(tmp_path, *lines)
-
-    with pytest.raises(
-        ValueError, match="is not a file of word vectors; each line must have a word"
-    ):
-        load_vectors(path, vocabulary("hund"), 3)
+def test_a_file_without_vectors_of_the_size_is_refused(tmp_path, lines, message):
+    with pytest.raises(ValueError, match=message):
+        load_vectors(vectors_file(tmp_path, *lines), vocabulary("hund"), 3)
 
 
 def test_a_missing_file_says_what_to_do(tmp_path):
@@ -296,39 +269,19 @@ def test_a_missing_file_says_what_to_do(tmp_path):
         load_vectors(str(tmp_path / "glove.6B"), vocabulary("hund"), 3)
 
 
-def test_the_header_and_trailing_spaces_of_fasttext_are_skipped(tmp_path):
-    path = vectors_file(tmp_path, "2 3", "hund 1 2 3 ", "katze 4 5 6 ")
+@pytest.mark.parametrize(
+    ("lines", "words", "rows"),
+    [
+        (["hund 1 2", "maus 7 8", "katze 4 .5"], "katze vogel hund", [[4, 0.5], [0, 0], [1, 2]]),
+        (["2 2", "hund 1 2 ", "katze 4 5 "], "2 katze", [[0, 0], [4, 5]]),  # the form of FastText
+        (["hund 1 2", ". . . 4 5", "at name@domain.com 7 8"], "hund", [[1, 2]]),  # GloVe
+        (["hund 1 2", "Katze 4 5", "katze 7 8"], "Hund Katze", [[1, 2], [4, 5]]),
+    ],
+)
+def test_known_words_have_the_vectors_of_a_file(tmp_path, lines, words, rows):
+    matrix = load_vectors(vectors_file(tmp_path, *lines), vocabulary(*words.split()), 2)
 
-    matrix = load_vectors(path, vocabulary("2", "katze", "hund"), 3)
-
-    torch.testing.assert_close(matrix[5], torch.tensor([4.0, 5, 6]))
-
-
-def test_words_of_glove_may_have_spaces(tmp_path):
-    path = vectors_file(tmp_path, "hund 1 2 3", ". . . 4 5 6", "at name@domain.com 7 8 9")
-
-    matrix = load_vectors(path, vocabulary("hund"), 3)
-
-    torch.testing.assert_close(matrix[4], torch.tensor([1.0, 2, 3]))
-
-
-def test_vectors_of_known_words_fill_their_rows(tmp_path):
-    path = vectors_file(tmp_path, "hund 1 2 3", "katze 4 5 6.5", "maus 7 8 9")
-
-    matrix = load_vectors(path, vocabulary("katze", "vogel", "hund"), 3)
-
-    expected = torch.zeros(4 + 3, 3)
-    expected[4] = torch.tensor([4, 5, 6.5])
-    expected[6] = torch.tensor([1, 2, 3])
-    torch.testing.assert_close(matrix, expected)
-
-
-def test_a_word_is_also_looked_up_in_lower_case(tmp_path):
-    path = vectors_file(tmp_path, "hund 1 2 3", "Katze 4 5 6", "katze 7 8 9")
-
-    matrix = load_vectors(path, vocabulary("Hund", "Katze"), 3)
-
-    torch.testing.assert_close(matrix[4:], torch.tensor([[1.0, 2, 3], [4, 5, 6]]))
+    assert matrix.tolist() == [*[[0, 0]] * 4, *rows]
 
 
 def test_characters_can_have_vectors_of_a_file_in_the_home_directory(tmp_path, monkeypatch):
@@ -338,10 +291,3 @@ def test_characters_can_have_vectors_of_a_file_in_the_home_directory(tmp_path, m
     matrix = load_vectors(f"~/{Path(path).name}", CharacterTokenizer(["a", "b"]), 3)
 
     assert matrix[-1].tolist() == [1, 2, 3]
-
-
-def test_vectors_of_another_size_are_refused(tmp_path):
-    path = vectors_file(tmp_path, "hund 1 2 3")
-
-    with pytest.raises(ValueError, match="has vectors of size 3, but the embedding has 5; set the"):
-        load_vectors(path, vocabulary("hund"), 5)
