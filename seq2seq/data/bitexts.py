@@ -205,7 +205,9 @@ def _read_tmx(path: Path, source: str | None, target: str | None) -> _Found:
             "source=de target=en"
         )
     source, target = chosen
-    pairs = [(_text_in(texts, source), _text_in(texts, target), None) for texts in entries]
+    pairs: list[tuple[str, str, str | None]] = [
+        (_text_in(texts, source), _text_in(texts, target), None) for texts in entries
+    ]
     return (source, target), pairs
 
 
