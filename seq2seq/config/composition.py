@@ -228,7 +228,7 @@ def _nearest_keys(error: OmegaConfBaseException) -> str:
     keys = list(map(str, content))
     # The key may exist one level deeper: kernels is training.kernels.
     near = [
-        f"{key}.{error.key!s}"
+        f"{key!s}.{error.key!s}"
         for key, value in content.items()
         if isinstance(value, dict) and error.key in value
     ]
