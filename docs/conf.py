@@ -2,11 +2,15 @@
 
 import re
 import sys
+from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
+from typing import get_type_hints
 
 from sphinx.application import Sphinx
 
 from seq2seq import __version__
+from seq2seq.checks import Config
 
 project = "seq2seq"
 author = "the seq2seq contributors"
@@ -46,7 +50,11 @@ nb_merge_streams = True
 default_role = "py:obj"
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
-autodoc_default_options = {"members": True, "show-inheritance": True}
+autodoc_default_options = {
+    "members": True,
+    "show-inheritance": True,
+    "exclude-members": "marks, section",  # what a changed key means, for other programs
+}
 napoleon_numpy_docstring = False
 python_maximum_signature_line_length = 88
 python_use_unqualified_type_names = True
@@ -75,6 +83,32 @@ def escape_markup(
         lines.insert(0, "\\ ")  # else napoleon takes the text before the colon for a type
 
 
+def show_plain_types(app: Sphinx) -> None:
+    """Give configurations annotations without ranges and marks, which the list of keys shows."""
+    from seq2seq.config.schema import config_groups
+
+    config_groups()  # imports all configurations
+
+    def subclasses(of: type) -> Iterator[type]:
+        yield of
+        for each in of.__subclasses__():
+            yield from subclasses(each)
+
+    for config in subclasses(Config):
+        hints = get_type_hints(config)
+        for annotated in (config, config.__init__):
+            annotated.__annotations__ |= {
+                name: hints[name] for name in annotated.__annotations__ if name in hints
+            }
+
+
+def keep_choices(
+    app: object, kind: str, name: str, documented: object, skip: bool, options: object
+) -> bool | None:
+    """Show the members of an enumeration, also those without a text."""
+    return False if isinstance(documented, Enum) else None
+
+
 def write_study(app: Sphinx) -> None:
     """Write the example report, which the pages link to."""
     sys.path.insert(0, str(app.srcdir))
@@ -97,6 +131,8 @@ def write_translator(app: Sphinx) -> None:
 
 def setup(app: Sphinx) -> None:
     """Write the generated pages, and escape docstrings before napoleon does."""
+    app.connect("builder-inited", show_plain_types)
     app.connect("builder-inited", write_study)
     app.connect("builder-inited", write_translator)
+    app.connect("autodoc-skip-member", keep_choices)
     app.connect("autodoc-process-docstring", escape_markup, priority=100)
