@@ -19,14 +19,7 @@ with imports_in_one_line():
     from seq2seq.cli.command_line import run_command
     from seq2seq.data.bitexts import Row, read_bitext
     from seq2seq.data.files import languages_of_files
-    from seq2seq.data.quality import (
-        FAULTS,
-        MARKUP,
-        PairRules,
-        clean,
-        guess_language,
-        hash_text,
-    )
+    from seq2seq.data.quality import FAULTS, MARKUP, PairRules, clean, guess_language, hash_text
     from seq2seq.files.atomic import whole_files
     from seq2seq.files.paths import expand_home
 

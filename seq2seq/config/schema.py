@@ -26,10 +26,7 @@ from seq2seq.checks import (
 from seq2seq.config.composition import config_directory, load_as
 from seq2seq.config.plugins import load_plugins_of
 from seq2seq.data.batching import BatchingConfig
-from seq2seq.data.config import (
-    DataConfig,
-    TokenizerConfig,
-)
+from seq2seq.data.config import DataConfig, TokenizerConfig
 from seq2seq.data.corpus import DATA
 from seq2seq.data.files import languages_of_files
 from seq2seq.data.tokenizers.interface import TOKENIZERS

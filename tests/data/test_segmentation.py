@@ -21,11 +21,7 @@ from seq2seq.data.batching import (
 from seq2seq.data.cache import encode_corpus
 from seq2seq.data.config import DataConfig, OnInvalid, SentencePieceConfig
 from seq2seq.data.corpus import Pair
-from seq2seq.data.tokenizers.interface import (
-    TokenizerPair,
-    plain_tokenizer,
-    train_tokenizers,
-)
+from seq2seq.data.tokenizers.interface import TokenizerPair, plain_tokenizer, train_tokenizers
 from seq2seq.data.tokenizers.sentencepiece import SentencePieceTokenizer
 from seq2seq.text.rules import normalize
 

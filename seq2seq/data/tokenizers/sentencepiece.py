@@ -23,15 +23,7 @@ from seq2seq.data.tokenizers.interface import (
     word_indices,
 )
 from seq2seq.runtime.numerics import derive_seed
-from seq2seq.special_tokens import (
-    BOS,
-    EOS,
-    PAD,
-    SPACE_LABEL,
-    SPECIAL_TOKENS,
-    UNK,
-    UNKNOWN_SURFACE,
-)
+from seq2seq.special_tokens import BOS, EOS, PAD, SPACE_LABEL, SPECIAL_TOKENS, UNK, UNKNOWN_SURFACE
 from seq2seq.text.rules import IDENTITY, split_words
 
 logger = logging.getLogger(__name__)
