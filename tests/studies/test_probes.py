@@ -100,25 +100,19 @@ def test_losses_are_the_means_over_the_runs(findings):
     assert losses["changed_words"].effect == pytest.approx(sum(shares) / 2)
 
 
-def test_page_has_the_section_only_if_it_is_asked_for(findings):
-    def titles(study):
-        return [each.title for each in study_page(study, name="x")["sections"]]
+def test_a_loss_is_in_the_short_table_and_in_that_of_all_figures(findings):
+    short, table = interventions_section(findings.losses).tables
 
-    assert "Interventions" not in titles(findings._replace(losses=[]))
-    assert "Interventions" in titles(findings)
-    section = interventions_section(findings.losses)
-    short, table = section.tables
     labels = [column.label for column in table.columns]
     assert labels.count("Interval") == labels.count("p (Holm)") == 2
-    assert all(len(row) == len(labels) for row in table.rows)
-    assert all(len(row) == len(short.columns) for row in short.rows)
-    by_group = {row[0].text: row[1:] for row in short.rows}
-    for row in findings.losses:
-        position = [column.label for column in short.columns[1:]].index(row.intervention)
-        shown = by_group[row.label][position]
-        assert shown.value == (row.losses["bleu_lost"].effect if row.losses else None)
-    dropped = table.rows[[row.num_runs for row in findings.losses].index(0)]
-    assert {cell.text for cell in dropped[3:]} == {"-"}
+    assert {len(row) for row in table.rows} == {len(labels)}
+    names = [column.label for column in short.columns]
+    shown = {row[0].text: dict(zip(names, row, strict=True)) for row in short.rows}
+    for row, cells in zip(findings.losses, table.rows, strict=True):
+        effect = row.losses["bleu_lost"].effect if row.losses else None
+        assert shown[row.label][row.intervention].value == cells[3].value == effect
+        assert row.losses or {cell.text for cell in cells[3:]} == {"-"}
+    assert not interventions_section([]).tables
 
 
 NAMES = ("uniform", "permuted", "strongest", "frozen")

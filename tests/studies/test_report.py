@@ -30,23 +30,17 @@ def section_of(path):
     return results_section(study), study.comparisons
 
 
-def test_the_summary_says_which_group_is_best(tmp_path):
-    section, _ = section_of(write_study(tmp_path))
-
-    first, best = section.paragraphs
-    assert first == "4 runs in 2 groups, which differ in attention."
-    assert best.startswith("Best on the validation set: dot, with 31.00 \xb1 1.41 BLEU")
-
-
-def test_runs_that_were_best_at_their_end_are_named(tmp_path):
+def test_the_summary_names_the_best_group_and_runs_that_were_best_at_their_end(tmp_path):
     write_study(tmp_path)
     change_results(tmp_path / "0-grammar-none-seed-1", updates=12)
     change_results(tmp_path / "1-grammar-none-seed-2", updates=20)
 
     section, _ = section_of(tmp_path)
 
-    [text] = [text for text in section.paragraphs if "last validation" in text]
-    assert text.endswith("may score higher: none (1 of 2).")
+    first, best, last = section.paragraphs
+    assert first == "4 runs in 2 groups, which differ in attention."
+    assert best.startswith("Best on the validation set: dot, with 31.00 \xb1 1.41 BLEU")
+    assert last.endswith("may score higher: none (1 of 2).")
 
 
 def test_the_tables_have_means_and_comparisons_and_a_row_for_every_run(tmp_path):
@@ -82,28 +76,17 @@ def test_equal_settings_are_listed_without_those_of_the_machine(tmp_path):
             f"seed: {number}\nattention: {{name: {attention}}}\n"
             "data: {name: grammar, cache_dir: /home/me/cache}\ntraining: {max_epochs: 2}\n",
         )
-
-    [table] = settings_table(read_runs([tmp_path]))
-
-    assert rows_of(table) == {
-        "data": "grammar",
-        "training.max_epochs": "2",
-        "signature of BLEU": SIGNATURE,
-    }
-    assert table.is_folded
-
-
-def test_a_device_is_listed_if_it_is_common_and_so_is_a_signature(tmp_path):
-    for number in (0, 1):
-        write_config(tmp_path / f"{number}", "data: {name: grammar}\n")
         change_results(tmp_path / f"{number}", device="cpu, 2 threads")
+    [table] = settings_table(read_runs([tmp_path]))
     results = tmp_path / "1" / "results.json"
     results.write_text(results.read_text().replace("tok:13a", "tok:char"))
-
-    [table] = settings_table(read_runs([tmp_path]))
+    [other] = settings_table(read_runs([tmp_path]))
     write_run(tmp_path / "without-configuration")
 
-    assert rows_of(table) == {"data": "grammar", "device": "cpu, 2 threads"}
+    shared = {"data": "grammar", "training.max_epochs": "2", "device": "cpu, 2 threads"}
+    assert rows_of(table) == shared | {"signature of BLEU": SIGNATURE}
+    assert table.is_folded
+    assert rows_of(other) == shared
     assert settings_table(read_runs([tmp_path])) == []
 
 
