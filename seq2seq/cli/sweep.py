@@ -9,7 +9,6 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
-from contextvars import ContextVar
 from operator import itemgetter
 from pathlib import Path
 
@@ -117,13 +116,7 @@ class StudySummary(Callback):
                 )
             with process_group() as ranks:
                 sweep = ranks.share_from_first(str(config.hydra.sweep.dir))
-            if is_first_process():
-                advice = "wait until that sweep ends, stop it or choose another hydra.sweep.dir"
-                lock = DirectoryLock(Path(sweep), advice=advice)
-                lock.acquire()
-                _LOCKS.append(lock)
-                if not (content["resume"] or content["overwrite"]):
-                    _check_has_no_runs(Path(sweep))
+            SWEEP.begin(Path(sweep), is_new=not (content["resume"] or content["overwrite"]))
         # Each process composes its jobs itself; a directory with the time in its name would differ
         # between processes.
         directory = f"hydra.sweep.dir={quote_value(sweep)}"
@@ -132,7 +125,7 @@ class StudySummary(Callback):
         with read_write(config), open_dict(config):
             config.hydra.overrides.hydra.extend([option, directory])
             config.hydra.sweep.dir = sweep
-        prepare_launcher(config)
+        prepare_launcher(_name(config.hydra), Path(sweep))
 
     def on_multirun_end(self, config: DictConfig, **_: object) -> None:
         """Write the tables; exit with 1 if a run failed."""
@@ -155,19 +148,9 @@ class StudySummary(Callback):
                 attributions=self.attributions,
             )
         print(f"\n{table}\n\n{list_files(sweep)}", file=sys.stderr)
-        _release_locks()
+        SWEEP.end()
         if any(run.failure is not None for run in runs):
             sys.exit(1)
-
-
-def _check_has_no_runs(sweep: Path) -> None:
-    """Raise ValueError if the directory of a new sweep has runs, which its tables would contain."""
-    runs = sorted(path.name for path in sweep.iterdir() if has_begun(path))
-    if runs:
-        raise ValueError(
-            f"{sweep} has runs of an earlier sweep, such as {runs[0]}; continue it with "
-            "resume=auto, replace it with overwrite=true or choose another hydra.sweep.dir"
-        )
 
 
 def unnamed_keys(overrides: Sequence[str], run_name: str) -> list[str]:
@@ -207,20 +190,51 @@ OmegaConf.register_new_resolver("job_name", job_name, replace=True)
 
 _BASIC, _JOBLIB, _SUBMITIT_LOCAL = "basic", "joblib", "submitit_local"
 _POLL_SECONDS = 1.0
-_LOCKS: list[DirectoryLock] = []
-"""Locks of the sweeps of this process."""
-_SWEEP: ContextVar[Path | None] = ContextVar("sweep", default=None)
-"""Directory of the sweep that this process runs, if it runs one."""
 
 
-def prepare_launcher(config: DictConfig) -> None:
+class _Sweep:
+    """The sweep of this process: its directory, if it runs one, and the lock on it."""
+
+    directory: Path | None = None
+    _lock: DirectoryLock | None = None
+
+    def begin(self, directory: Path, *, is_new: bool) -> None:
+        """Lock the directory, in the process that writes files.
+
+        Raises:
+            ValueError: Another sweep uses the directory, or it has runs of an earlier one, which
+                the tables of a new sweep would contain.
+        """
+        if is_first_process():
+            advice = "wait until that sweep ends, stop it or choose another hydra.sweep.dir"
+            lock = DirectoryLock(directory, advice=advice)
+            lock.acquire()
+            self._lock = lock
+            runs = sorted(path.name for path in directory.iterdir() if has_begun(path))
+            if runs and is_new:
+                raise ValueError(
+                    f"{directory} has runs of an earlier sweep, such as {runs[0]}; continue it "
+                    "with resume=auto, replace it with overwrite=true or choose another "
+                    "hydra.sweep.dir"
+                )
+        self.directory = directory
+
+    def end(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+        self.directory = self._lock = None
+
+
+SWEEP = _Sweep()
+"""Hydra creates its callbacks itself, so the command learns from this object about a sweep."""
+
+
+def prepare_launcher(launcher: str, sweep: Path) -> None:
     """Prepare the process of a sweep, before its launcher starts jobs.
 
     submitit_local starts all jobs at once, so each gets one thread; joblib itself divides the cores
     among its jobs. OMP_NUM_THREADS in the environment takes precedence.
     """
-    launcher, sweep = _name(config.hydra), Path(str(config.hydra.sweep.dir))
-    _SWEEP.set(sweep)
     if launcher == _SUBMITIT_LOCAL:
         os.environ.setdefault("OMP_NUM_THREADS", "1")
     if launcher.startswith("submitit"):
@@ -266,11 +280,10 @@ def _stopping_with_parent() -> Iterator[None]:
 @contextlib.contextmanager
 def stopped_sweeps_in_one_line() -> Iterator[None]:
     """Say how to continue a sweep after Ctrl-C, or after a job's process ended without a result."""
-    _SWEEP.set(None)
     try:
         yield
     except (KeyboardInterrupt, RuntimeError) as error:
-        if (sweep := _SWEEP.get()) is None:
+        if (sweep := SWEEP.directory) is None:
             raise
         code = 1
         again = f"repeat the command with hydra.sweep.dir={sweep} resume=auto"
@@ -290,12 +303,7 @@ def stopped_sweeps_in_one_line() -> Iterator[None]:
         print(line, file=sys.stderr)
         sys.exit(code)
     finally:  # an interrupted sweep skips `on_multirun_end`
-        _release_locks()
-
-
-def _release_locks() -> None:
-    while _LOCKS:
-        _LOCKS.pop().release()
+        SWEEP.end()
 
 
 def _name(hydra: HydraConf) -> str:

@@ -197,12 +197,12 @@ def test_lines_are_labelled_unless_the_runs_follow_each_other(launcher, label, m
 def test_jobs_of_submitit_local_get_one_thread_unless_the_user_gives_more(monkeypatch, capsys):
     monkeypatch.setenv("OMP_NUM_THREADS", "")
     monkeypatch.delenv("OMP_NUM_THREADS")
-    prepare_launcher(launcher_config("basic"))
+    prepare_launcher("basic", Path("swept"))
     assert "OMP_NUM_THREADS" not in os.environ
-    prepare_launcher(launcher_config("submitit_local"))
+    prepare_launcher("submitit_local", Path("swept"))
     assert os.environ["OMP_NUM_THREADS"] == "1"
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    prepare_launcher(launcher_config("submitit_local"))
+    prepare_launcher("submitit_local", Path("swept"))
     assert os.environ["OMP_NUM_THREADS"] == "2"
 
 
@@ -222,7 +222,7 @@ LostJobError.__module__ = "submitit.core.utils"
 )
 def test_a_lost_job_is_one_line_that_says_how_to_go_on(error, line, capsys):
     with pytest.raises(SystemExit) as end, stopped_sweeps_in_one_line():
-        prepare_launcher(launcher_config("basic", "there"))
+        sweep.SWEEP.directory = Path("there")
         raise error
 
     assert end.value.code == 1
@@ -233,13 +233,13 @@ def test_a_lost_job_is_one_line_that_says_how_to_go_on(error, line, capsys):
 
 def test_another_error_of_a_sweep_is_left_alone():
     with pytest.raises(RuntimeError, match="of the program"), stopped_sweeps_in_one_line():
-        prepare_launcher(launcher_config("basic", "there"))
+        sweep.SWEEP.directory = Path("there")
         raise RuntimeError("of the program")
 
 
 def test_ctrl_c_in_a_sweep_says_how_to_continue_it(capsys):
     with pytest.raises(SystemExit, match="130"), stopped_sweeps_in_one_line():
-        prepare_launcher(launcher_config("joblib", "there"))
+        sweep.SWEEP.directory = Path("there")
         raise KeyboardInterrupt
 
     line = (

@@ -6,8 +6,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 from tiny_study import record_failure, write_run, write_study
 
-from seq2seq.cli import sweep
-from seq2seq.cli.sweep import StudySummary, job_name, run_job, unnamed_keys
+from seq2seq.cli.sweep import SWEEP, StudySummary, job_name, run_job, unnamed_keys
 from seq2seq.files.lock import LOCK_NAME, DirectoryLock
 
 
@@ -128,8 +127,8 @@ def test_a_sweep_starts_again_where_every_run_was_refused(tmp_path):
 
     study.on_multirun_start(config)
 
-    assert sweep._LOCKS
-    sweep._release_locks()
+    assert (tmp_path / LOCK_NAME).exists()
+    SWEEP.end()
 
 
 @pytest.mark.parametrize("resume", [True, "auto"])
@@ -149,7 +148,7 @@ def test_a_launcher_can_send_the_summary_to_its_jobs(tmp_path):
     copy = pickle.loads(pickle.dumps(study))
 
     assert copy.baseline == "dot"
-    sweep._release_locks()
+    SWEEP.end()
 
 
 def test_the_other_processes_of_a_sweep_do_not_lock_it(tmp_path, monkeypatch):
