@@ -154,11 +154,6 @@ def test_too_little_memory_is_one_line(error, capsys):
     )
 
 
-def test_a_bug_is_not_hidden():
-    with pytest.raises(RuntimeError, match="a bug"), errors_in_one_line():
-        raise RuntimeError("a bug")
-
-
 def test_a_key_without_a_value_is_named():
     with pytest.raises(ValueError, match=r"^reference needs a value; give reference=\.\.\.$"):
         load_command("score", ScoreConfig, ["hypotheses=a"])

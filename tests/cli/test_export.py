@@ -87,15 +87,6 @@ def test_page_has_the_first_lines_of_the_examples(tmp_path, exported, monkeypatc
     assert {path.name for path in tmp_path.iterdir()} == {"examples.de", "page.html"}
 
 
-def test_page_that_exists_is_kept(tmp_path):
-    (tmp_path / "page.html").write_text("mine")
-
-    with pytest.raises(FileExistsError, match="overwrite=true"):
-        export_page(tmp_path)
-
-    assert (tmp_path / "page.html").read_text() == "mine"
-
-
 @pytest.mark.parametrize("name", ["folder", "page.htm"])
 def test_page_needs_the_name_of_an_html_file(tmp_path, name):
     with pytest.raises(ValueError, match=r"must be a file that ends in \.html"):

@@ -13,7 +13,6 @@ from seq2seq.cli import serve
 from seq2seq.files.paths import file_sha256
 from seq2seq.inference.translator import Translator
 from seq2seq.search.config import BeamConfig, GreedyConfig
-from seq2seq.text.sentences import Split
 
 
 @pytest.mark.parametrize(
@@ -116,12 +115,6 @@ def test_an_int8_folder_is_not_served_with_other_weights(exported, tmp_path):
 
     with pytest.raises(ValueError, match=r"exported in int8, .*; serve it with engine=onnx"):
         serve.load_model(str(folder), make_serve_config())
-
-
-def test_lines_may_stay_whole(checkpoint):
-    model = serve.load_model(str(checkpoint), make_serve_config(split=Split.never))
-
-    assert model.split("Ja. Nein.") == ["Ja. Nein."]
 
 
 def test_keys_are_the_lines_of_a_file(tmp_path):

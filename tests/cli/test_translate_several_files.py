@@ -2,21 +2,17 @@ import dataclasses
 import gzip
 import json
 import logging
-import os
 
 import pytest
 from tiny_translator import (
     GREEDY,
     SENTENCES,
-    TOKENIZERS,
     make_translate_config,
     make_translator,
-    write_checkpoint,
 )
 
 from seq2seq.cli.translate import translate
 from seq2seq.cli.translate_config import OutputFormat
-from seq2seq.data.tokenizers.interface import SymbolTokenizer
 from seq2seq.inference.translator import Translator
 
 FIRST, SECOND = SENTENCES[:5], SENTENCES[5:]
@@ -111,28 +107,6 @@ def test_reports_and_json_have_all_inputs(checkpoint, inputs, tmp_path):
     assert "line 8, log-probability" in page.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("failing", [1, 2, 3])
-def test_a_disk_that_is_full_at_the_end_leaves_no_output(
-    checkpoint, inputs, tmp_path, monkeypatch, failing
-):
-    fsync, calls = os.fsync, []
-
-    def fail(descriptor):
-        calls.append(descriptor)
-        if len(calls) == failing:
-            raise OSError("no space left")
-        fsync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", fail)
-    paths = {"output": [str(tmp_path / "a.en"), str(tmp_path / "b.en.gz")]}
-    paths["alignments"] = str(tmp_path / "links.txt")
-
-    with pytest.raises(OSError, match="no space left"):
-        translate(make_translate_config(checkpoint, input=inputs, **paths))
-
-    assert outputs(tmp_path) == []
-
-
 def test_a_warning_counts_the_lines_of_all_inputs(checkpoint, inputs, tmp_path, caplog):
     paths = [str(tmp_path / "a.en"), str(tmp_path / "b.en")]
     phrases = write(tmp_path / "in" / "banned", ["xyz"])
@@ -151,19 +125,6 @@ def test_a_warning_counts_the_lines_of_all_inputs(checkpoint, inputs, tmp_path, 
         "banned phrases with text outside the model's vocabulary, which it cannot write anyway: 1"
     )
     assert f" of {len(SENTENCES)} {lines}; raise decoding.max_length_ratio" in of_limits
-
-
-@pytest.mark.parametrize("key", ["input", "reference", "gold"])
-def test_any_damaged_file_is_refused_with_its_key(checkpoint, inputs, tmp_path, key):
-    damaged = tmp_path / "in" / "c.gz"
-    damaged.write_bytes(gzip.compress(b"\n" * 5)[:-3])
-    plain = write(tmp_path / "in" / "empty", [""] * 5)
-    files = dict.fromkeys(("input", "reference", "gold"), plain) | {key: str(damaged)}
-
-    with pytest.raises(ValueError, match=rf"^{key}=\S+c\.gz: damaged or incomplete gzip file"):
-        translate(make_translate_config(checkpoint, **files, output=str(tmp_path / "out")))
-
-    assert outputs(tmp_path) == []
 
 
 def test_a_missing_second_input_or_directory_stops_before_anything_is_translated(
@@ -239,20 +200,3 @@ def test_a_line_of_very_many_tokens_has_links_but_no_attention(
     assert last["hypotheses"][0]["attention"] == [[]]
     assert (tmp_path / "alignments").read_text().count("\n") == 2
     assert sum("attention is not shown: 1 (line 2);" in each for each in caplog.messages) == 1
-
-
-def test_each_sentence_of_a_split_line_gets_its_tag(tmp_path, capfdbinary):
-    tagged = SymbolTokenizer(TOKENIZERS.source, ["<2b>"])
-    checkpoint = write_checkpoint(tmp_path / "run", tokenizers=TOKENIZERS._replace(source=tagged))
-    path = write(tmp_path / "a.de", ["<2b> ein hund. Zwei.", "ja"])
-    config = make_translate_config(checkpoint, input=path)
-    parts = ["<2b> ein hund.", "<2b> Zwei.", "ja"]
-    translator = Translator.load(checkpoint, device="cpu")
-    texts = [each.text for each in translator.translate(parts, config.decoding)]
-
-    translate(config)
-
-    found = capfdbinary.readouterr().out.decode().splitlines()
-    assert found == [" ".join(filter(None, texts[:2])), texts[2]]
-    without = [each.text for each in translator.translate(["Zwei."], config.decoding)]
-    assert without != texts[1:2]  # the tag makes a difference

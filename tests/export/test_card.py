@@ -80,10 +80,6 @@ def test_checkpoint_without_results_names_none():
     assert "without the results of a run" in text
 
 
-def test_search_comes_with_its_values():
-    assert "| default search | name=beam, min_length=0, min_length_ratio=0.0, " in card()
-
-
 def test_int8_says_that_neighbours_may_change_a_text():
     assert "int8: the other sentences" in card(precision=ExportPrecision.int8)
     assert "other sentences" not in card()

@@ -50,17 +50,6 @@ def test_the_translation_has_the_largest_expected_utility_of_the_beam(changes):
     assert any(mbr.best.text != beam.best.text for mbr, beam in pairs)
 
 
-def test_neighbours_and_padding_change_no_translation():
-    translator = make_translator()
-
-    together = translator(SENTENCES, MBR, batch_size=8)
-
-    alone = [translator([line], MBR)[0] for line in SENTENCES]
-    assert [[each.text for each in found.hypotheses] for found in together] == [
-        [each.text for each in found.hypotheses] for found in alone
-    ]
-
-
 def hypothesis(ids, probability, *, finished=True):
     logarithm = math.log(probability)
     return Hypothesis(ids, logarithm, logarithm, finished, torch.zeros(1, len(ids), 1))
@@ -90,11 +79,3 @@ def test_equal_utilities_keep_the_order_of_the_beam():
     ranked = rank_by_utility(beam, MBR, CharacterTokenizer("abc"))
 
     assert [each.ids for each in ranked] == [[4], [5], [6]]
-
-
-def test_impossible_hypotheses_weigh_nothing():
-    beam = [hypothesis([4], 0.5), hypothesis([5], 0.1)._replace(log_probability=-1e6)]
-
-    ranked = rank_by_utility(beam, MBR, CharacterTokenizer("ab"))
-
-    assert [each.score for each in ranked] == [100.0, 0.0]

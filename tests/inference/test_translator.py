@@ -1,10 +1,15 @@
 import dataclasses
+import logging
+import math
+import threading
 from itertools import count, islice
 
 import pytest
 import torch
+from pretend_cuda import CUDA, pretend_cuda
 from tiny_translator import (
     BEAM,
+    BEST,
     GREEDY,
     SENTENCES,
     make_checkpoint,
@@ -13,11 +18,23 @@ from tiny_translator import (
     write_checkpoint,
 )
 
+from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.cli.translate_config import load_translate_config
-from seq2seq.inference.lines import BATCHES_PER_WINDOW
+from seq2seq.config.composition import describe_error
+from seq2seq.config.schema import load_config
+from seq2seq.inference.lines import BATCHES_PER_WINDOW, LONG_SENTENCE
+from seq2seq.inference.tally import StreamCounts
+from seq2seq.inference.translations import EncodedLine, make_translation
 from seq2seq.inference.translator import Translator
-from seq2seq.model.seq2seq import count_parameters
+from seq2seq.kernels import Kernels
+from seq2seq.kernels.products import kernels_in_use
+from seq2seq.model.seq2seq import Seq2Seq, count_parameters
+from seq2seq.runtime.devices import Precision
+from seq2seq.runtime.numerics import Numerics
+from seq2seq.runtime.process import DeviceMemoryError
+from seq2seq.search.config import Hypothesis
 from seq2seq.search.registry import search
+from seq2seq.special_tokens import UNK
 
 
 @pytest.fixture(scope="module")
@@ -207,3 +224,299 @@ def test_device_and_precision_may_be_named(tmp_path):
         Translator.load(path, device="gpu")
     with pytest.raises(ValueError, match="'fp8' is not a valid Precision"):
         Translator.load(path, device="cpu", precision="fp8")
+
+
+@pytest.mark.parametrize("attention", ["additive", "multihead", "none"])
+def test_a_scored_translation_has_the_probability_and_weights_of_the_found_one(attention):
+    translator = make_translator(attention)
+    found = [
+        (translation, hypothesis)
+        for translation in translator.translate(SENTENCES, BEAM, batch_size=3)
+        for hypothesis in translation.hypotheses
+        # Without EOS, or of whitespace only, a text is encoded differently.
+        if hypothesis.finished and hypothesis.text.strip()
+    ]
+    assert len(found) > 1
+    pairs = [(translation.source, hypothesis.text) for translation, hypothesis in found]
+
+    all_scored = list(translator.score(pairs, batch_size=2))
+
+    for (translation, expected), scored in zip(found, all_scored, strict=True):
+        [hypothesis] = scored.hypotheses
+        assert scored[:3] == translation[:3]
+        assert hypothesis.score == hypothesis.log_probability
+        assert (hypothesis.text, hypothesis.ids) == (expected.text, expected.ids)
+        assert (hypothesis.tokens, hypothesis.finished) == (expected.tokens, True)
+        assert hypothesis.log_probability == pytest.approx(expected.log_probability, abs=1e-4)
+        by_token = hypothesis.token_log_probabilities
+        assert by_token == pytest.approx(expected.token_log_probabilities, abs=1e-4)
+        assert sum(by_token) == pytest.approx(expected.log_probability, abs=1e-4)
+        torch.testing.assert_close(
+            hypothesis.attention_weights, expected.attention_weights, rtol=0, atol=1e-5
+        )
+
+
+PAIRS = list(zip(SENTENCES, ["abc", "a.", "", "hgfe dcb", "ab", "", "c" * 40, "e"], strict=True))
+
+
+def test_batch_size_and_neighbours_change_neither_order_nor_labels(translator):
+    alone = list(translator.score(PAIRS, batch_size=1))
+    together = list(translator.score(PAIRS, batch_size=7))
+    backwards = list(translator.score(PAIRS[::-1], batch_size=3))[::-1]
+
+    assert [(each.source, each.hypotheses[0].text) for each in alone] == PAIRS
+    for one, *others in zip(alone, together, backwards, strict=True):
+        [expected] = one.hypotheses
+        for other in others:
+            [found] = other.hypotheses
+            assert (other[:3], found.ids, found.tokens) == (one[:3], expected.ids, expected.tokens)
+            assert found.log_probability == pytest.approx(expected.log_probability, abs=1e-4)
+            torch.testing.assert_close(found.attention_weights, expected.attention_weights)
+
+
+def test_a_pair_without_text_on_one_side_has_no_links_and_is_counted(translator, caplog):
+    pairs = [("ja", " "), ("\t", "abc"), ("ja", "abc"), ("nein", "a")]
+
+    with caplog.at_level(logging.WARNING):
+        without_target, without_source, whole, _ = translator.score(pairs, batch_size=2)
+
+    assert translator.links(without_target, without_target.hypotheses[0]) == frozenset()
+    assert translator.links(without_source, without_source.hypotheses[0]) == frozenset()
+    assert translator.links(whole, whole.hypotheses[0])
+    assert without_target.hypotheses[0].attention_weights.shape == (1, 1, 3)
+    assert without_source.hypotheses[0].attention_weights.shape == (1, 4, 1)
+    assert without_source.hypotheses[0].log_probability < 0
+    [record] = caplog.records
+    assert record.getMessage().startswith("pairs with text on one side only: 2 of 4 (lines 1, 2)")
+
+
+def test_target_tokens_outside_the_vocabulary_are_scored_as_unknown_and_counted(translator, caplog):
+    with caplog.at_level(logging.WARNING):
+        outside, known = translator.score([("ja", "a\u65e5b"), ("ja", "ab")], batch_size=2)
+
+    assert math.isfinite(outside.score)
+    assert outside.hypotheses[0].ids.count(UNK) == 1
+    assert UNK not in known.hypotheses[0].ids
+    [record] = caplog.records
+    assert record.getMessage() == (
+        "target tokens that are unknown to the model, and are scored as <unk>: 1 of 5 (line 1)"
+    )
+
+
+@pytest.mark.parametrize("attention", ["additive", "none"])
+def test_a_pair_without_text_has_probability_1_without_the_model(attention, monkeypatch, caplog):
+    translator = make_translator(attention)
+    monkeypatch.setattr(translator._model, "encode", None)
+
+    for translation in translator.score([("", ""), (" ", "\t")], batch_size=2):
+        [found] = translation.hypotheses
+
+        assert (found.log_probability, found.finished, found.ids) == (0.0, True, [])
+        assert found.attention_weights.shape == (translator.num_heads, 1, 1)
+        assert translation.source_tokens == found.tokens == ["</s>"]
+    assert caplog.records == []
+
+
+def test_probabilities_that_are_not_numbers_are_an_error():
+    translator = make_translator()
+    translator._model.decoder.output.bias.data[5] = torch.nan
+
+    with pytest.raises(FloatingPointError, match=r"NaN.*precision=fp32"):
+        list(translator.score([("ja", "abc")]))
+
+
+@pytest.fixture
+def threads():
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+def test_threads_change_nothing(translator, threads):
+    threads(1)
+    expected = translator(SENTENCES, BEAM, batch_size=2)
+    threads(3)
+
+    found = translator(SENTENCES, BEAM, batch_size=2)
+
+    assert [each.text for each in found] == [each.text for each in expected]
+    assert [each.score for each in found] == [each.score for each in expected]
+
+
+@pytest.mark.parametrize("scored", [False, True])
+def test_each_batch_has_a_thread(translator, threads, monkeypatch, scored):
+    threads(2)
+    workers, encode = set(), translator._model.encode
+    both_began = threading.Barrier(2, timeout=30)
+
+    def record(*batch):
+        if threading.get_ident() not in workers:
+            workers.add(threading.get_ident())
+            both_began.wait()
+        return encode(*batch)
+
+    monkeypatch.setattr(translator._model, "encode", record)
+    if scored:
+        list(translator.score([("ja", "yes"), ("nein", "no")], batch_size=1))
+    else:
+        list(translator.translate(["ja", "nein"], GREEDY, batch_size=1))
+
+    assert len(workers - {threading.get_ident()}) == 2
+
+
+def test_long_targets_share_smaller_batches_too(translator, monkeypatch):
+    shapes, encode = [], translator._model.encode
+
+    def record(source_ids, source_mask):
+        shapes.append(tuple(source_ids.shape))
+        return encode(source_ids, source_mask)
+
+    monkeypatch.setattr(translator._model, "encode", record)
+    pairs = [("a", "b" * LONG_SENTENCE * 3), ("bb", "c"), ("d", "e" * LONG_SENTENCE * 3)]
+
+    list(translator.score(pairs, batch_size=4))
+
+    assert shapes == [(1, 3), (1, 2), (1, 2)]
+
+
+@pytest.mark.parametrize("scored", [False, True])
+def test_a_gpu_gets_each_batch_in_one_copy_and_finds_the_same(monkeypatch, scored):
+    def run(translator):
+        if scored:
+            pairs = [("ja", "a"), ("nein und ja", "b a d")]
+            return [(each.text, each.score) for each in translator.score(pairs)]
+        return [(each.text, each.score) for each in translator(SENTENCES, GREEDY)]
+
+    plain = make_translator()
+    with kernels_in_use(Kernels.plain):  # a GPU uses torch's tanh
+        expected = run(plain)
+    with pretend_cuda() as cuda:
+        monkeypatch.setattr(Seq2Seq, "to", lambda model, _: cuda.move(model))
+        numerics = Numerics(CUDA, Precision.fp32)
+        found = run(Translator(plain._model, tokenizers=plain.tokenizers, numerics=numerics))
+
+    assert [text for text, _ in found] == [text for text, _ in expected]
+    assert [score for _, score in found] == pytest.approx([score for _, score in expected])
+    assert not any(line.startswith("translator") for line in cuda.waits)
+
+
+@pytest.mark.parametrize("scored", [False, True])
+def test_too_little_memory_of_a_gpu_names_the_batch_and_the_key(monkeypatch, scored):
+    translator = make_translator()
+
+    def fail(*_: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(translator._model, "encode", fail)
+    with pytest.raises(DeviceMemoryError) as caught:
+        if scored:
+            list(translator.score([("ja", "yes"), ("nein", "never")], batch_size=7))
+        else:
+            translator(["ja", "nein und"], GREEDY, batch_size=7)
+
+    size = "2 sentences of at most 6 tokens" if scored else "2 sentences of at most 9 tokens"
+    line = f"the memory of a GPU is too small for {size} at a time; lower batch_size=7"
+    assert describe_error(caught.value) == line
+
+
+TAGGED = (
+    "data=files",
+    "data.train={a: {files: [a.tsv], tag: '<2x>'}, b: {files: [b.tsv], tag: '<2y>'}}",
+    "data.valid=[c.tsv]",
+)
+LINES = ["<2x> ja", "ja", "", " <2y> nein", "x <2x> ja"]
+
+
+@pytest.fixture
+def tagged_translator(tmp_path) -> Translator:
+    """Load a checkpoint whose training corpora all had a tag."""
+    checkpoint = make_checkpoint()
+    config = dataclasses.replace(checkpoint.config, data=load_config(*TAGGED).data)
+    save_checkpoint(tmp_path / "best.pt", dataclasses.replace(checkpoint, config=config))
+    return Translator.load(tmp_path, device="cpu")
+
+
+def test_sentences_without_a_tag_are_counted_in_translating(tagged_translator, caplog):
+    unlimited = dataclasses.replace(BEST, max_length_offset=1000)
+    with caplog.at_level(logging.WARNING):
+        list(tagged_translator.translate(LINES[::3], unlimited))
+        assert not [each for each in caplog.messages if "tag" in each]
+        list(tagged_translator.translate(LINES, unlimited, batch_size=2))
+
+    [message] = [each for each in caplog.messages if "tag" in each]
+    assert message.startswith(
+        "sentences that do not begin with a tag of the training text (<2x>, <2y>): 2 of 5 "
+    )
+
+
+def test_sentences_without_a_tag_are_counted_in_scoring(tagged_translator, caplog):
+    with caplog.at_level(logging.WARNING):
+        list(tagged_translator.score([(line, "abc") for line in LINES]))
+
+    assert [each.split(";")[0] for each in caplog.messages if "unknown" not in each] == [
+        "sentences that do not begin with a tag of the training text (<2x>, <2y>): 2 of 5 "
+        "(lines 2, 5)",
+        "pairs with text on one side only: 1 of 5 (line 3)",
+    ]
+
+
+def test_unknown_tokens_of_the_input_are_counted_in_translating_and_scoring(caplog):
+    translator = make_translator()
+    lines = ["ja", "<ja-", "\u65e5\u672c\u8a9e ja"]
+
+    with caplog.at_level(logging.WARNING):
+        found = list(translator.translate(lines, BEST, batch_size=2))
+        scored = list(translator.score([(line, "abc") for line in lines]))
+        list(translator.translate(lines[:1], BEST))
+
+    assert [each.num_unknown_tokens for each in found] == [0, 2, 3]
+    assert [each.num_unknown_tokens for each in scored] == [0, 2, 3]
+    counts = [each.partition(": ")[2].split("; ")[:2] for each in caplog.messages]
+    number = "5 of 12, sentences with them: 2 of 3 (lines 2, 3)"
+    assert counts == 2 * [[number, "< (U+003C) x 1, - (U+002D) x 1, '\u65e5\u672c\u8a9e' x 1"]]
+
+
+def test_warnings_name_the_first_lines(caplog):
+    lines = ["ja", *["\u00a0ja"] * 7]
+
+    with caplog.at_level(logging.WARNING):
+        list(make_translator().translate(lines, BEST, batch_size=2))
+
+    [message] = [each for each in caplog.messages if "unknown" in each]
+    assert "(lines 2, 3, 4, 5, 6, ...); U+00A0 x 7; check the language" in message
+
+
+@pytest.mark.parametrize(
+    ("target", "is_loop"),
+    [("aaaaa", True), ("dabcabcabcabc", True), ("abcdabcdcdcdcdcd", True), ("abcdbadcb", False)],
+)
+def test_loops_are_told_from_long_translations(target, is_loop, caplog):
+    tokenizers = make_translator().tokenizers
+    [ids] = tokenizers.target.encode([target])
+    hypothesis = Hypothesis(ids, -1.0, -1.0, False, torch.zeros(1, len(ids), 2))
+    counts = StreamCounts((), BEST)
+
+    counts.add(make_translation(EncodedLine("j", [4]), [hypothesis], tokenizers=tokenizers), 2)
+    counts.report()
+
+    [message] = caplog.messages
+    expected = (
+        "translations that repeat themselves up to the length limit: 1 of 1 (line 3); the input "
+        "may be unlike the training text; decoding.no_repeat_ngram=3 forbids repetitions"
+    )
+    assert (message == expected) == is_loop
+    assert ("raise decoding.max_length_ratio" in message) != is_loop
+
+
+def test_translations_at_the_length_limit_are_counted(caplog):
+    short = dataclasses.replace(BEST, max_length_ratio=0.0, max_length_offset=1)
+
+    with caplog.at_level(logging.WARNING):
+        found = list(make_translator().translate(SENTENCES, short))
+
+    num_cut = sum(not each.best.finished for each in found)
+    assert 0 < num_cut < 8
+    [message] = caplog.messages
+    assert message.startswith(
+        f"translations that reached the length limit: {num_cut} of 8 (line 2); raise "
+    )

@@ -165,15 +165,6 @@ def test_the_order_is_temperature_then_top_k_then_top_p():
     assert alone.keys() == set(most[:3])
 
 
-def test_equal_probabilities_at_the_border_go_to_the_lower_id():
-    model = tools.TableModel([[0.0, -1.0, 0.0, 1.0, 2.0, 2.0, 2.0]])
-    limit = {"max_length_ratio": 0.0, "max_length_offset": 1}
-
-    found = search(model, *tools.pad(copies(60)), tools.decoding("sampling", top_k=2, **limit))
-
-    assert {tuple(hypothesis.ids) for [hypothesis] in found} == {(4,), (5,)}
-
-
 @pytest.mark.parametrize("temperature", [1e-3, 1e-300, 5e-324])
 def test_a_temperature_near_0_is_greedy(temperature):
     model = tools.FakeModel(vocabulary_size=VOCABULARY_SIZE, seed=1)
