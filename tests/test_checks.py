@@ -113,7 +113,8 @@ def test_a_value_of_another_type_is_refused_in_one_line() -> None:
     for key, config, name, field_type in FIELDS:
         if key in ("data.train", "data.valid", "data.test"):  # checked by `read_file_sets`
             continue
-        wrong = [b"", [1.5], {}] if list not in field_type.bases else [b"", {}]
+        values = {list: [1.5], dict: {}}
+        wrong = [b"", *(each for of, each in values.items() if of not in field_type.bases)]
         for value in (*wrong, *([] if field_type.is_optional else [None])):
             with pytest.raises(ValueError, match=rf"^{key}=.* must be ") as caught:
                 dataclasses.replace(config, **{name: value})

@@ -218,7 +218,9 @@ class CoverageLoss(AuxiliaryLoss):
 
 def check_losses(config: TrainConfig, attention: Attention) -> None:
     """Raise ValueError if a loss is unknown, or does not fit the attention or the tokenizer."""
-    for name in config.training.losses:
+    for name, weight in config.training.losses.items():
+        if not 0 <= weight < math.inf:
+            raise ValueError(f"training.losses.{name}={weight} must be at least 0 and finite")
         if name not in LOSSES or LOSSES[name].key:
             own = ", ".join(each for each in LOSSES if not LOSSES[each].key) or "none is registered"
             raise ValueError(
