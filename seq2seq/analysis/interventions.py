@@ -38,7 +38,7 @@ class Intervention(ABC):
         return f"{self.name}:{self.argument}" if self.argument else self.name
 
     def check(self, num_heads: int) -> None:
-        """Raise ValueError if a model with this number of heads cannot be changed so."""
+        """Raise ValueError if this does not fit a model with a number of heads."""
         if not num_heads:
             raise ValueError(f"intervention {self}: the model has no attention")
 

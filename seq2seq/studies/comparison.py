@@ -39,7 +39,7 @@ INTERVAL_HINT = (
 
 
 class Difference(NamedTuple):
-    """A difference between a group and its baseline, or between a group before and after."""
+    """A difference of a group from its baseline, or from itself before a change."""
 
     effect: float
     low: float
@@ -75,7 +75,7 @@ class Difference(NamedTuple):
 
 
 class Agreement(NamedTuple):
-    """Divergence of the attention within a group and from its baseline; names are columns."""
+    """Divergence of the attention of a group; the fields have the names of columns."""
 
     agreement_within: float
     """Mean divergence of two seeds of the group, in bits."""
