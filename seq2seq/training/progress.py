@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
-from seq2seq.config.schema import TrainingConfig
+from seq2seq.config.schema import Metric, TrainingConfig
 
 
 class UpdateResult(NamedTuple):
@@ -146,6 +146,8 @@ class Progress:
             config: Number of checkpoints to keep, and length of a plateau.
         """
         self.validated_update = self.update
+        if value <= 0 and config.validation.metric is not Metric.loss:
+            self.zero_scores += 1
         is_better = not self.best or value > self.best[0][0]
         self.since_best = 0 if is_better else self.since_best + 1
         if self.since_best and self.since_best % config.schedule.plateau_patience == 0:

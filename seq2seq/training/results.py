@@ -8,7 +8,12 @@ from typing import NamedTuple
 
 import torch
 
-from seq2seq.checkpoints.checkpoint import load_checkpoint
+from seq2seq.checkpoints.checkpoint import (
+    average_checkpoints,
+    load_checkpoint,
+    load_checkpoints,
+    save_checkpoint,
+)
 from seq2seq.checks import counted
 from seq2seq.config.schema import ScheduleName
 from seq2seq.model.seq2seq import count_parameters
@@ -16,7 +21,7 @@ from seq2seq.runtime.numerics import Numerics
 from seq2seq.training.preparation import EvaluationSet
 from seq2seq.training.run_directory import RunDirectory
 from seq2seq.training.trainer import Trainer
-from seq2seq.training.validation import DIAGONAL, Evaluation, read_history
+from seq2seq.training.validation import DIAGONAL, Evaluation, metric_value, read_history
 
 logger = logging.getLogger(__name__)
 
@@ -50,26 +55,54 @@ def write_results(trainer: Trainer) -> FinalScores:
     Raises:
         Interrupted: A signal asked to stop; a resumed run scores the checkpoint again.
     """
+    decoding = trainer.config.decoding
+    scoring = replace(trainer.evaluator, decoding=decoding, num_samples=_NUM_MAPS)
     with trainer.signals:
-        found, average = _score(trainer)
+        average = _average_best(trainer)
+        best = trainer.ranks.compute_in_first(lambda: load_checkpoint(trainer.directory.best))
+        model = best.build_model().to(trainer.numerics.device)
+        sets = {
+            name: replace(scoring, data=data).evaluate(model, slow=True)
+            for name, data in trainer.data.sets.items()
+        }
+    found = FinalScores(sets)
     if trainer.ranks.is_first:
         _write(trainer, found, average)
     return found
 
 
-def _score(trainer: Trainer) -> tuple[FinalScores, dict[str, object] | None]:
-    """Score the best checkpoint, or the average that replaces it, and return what is said of it."""
-    average = trainer.average_best()
-    best = trainer.ranks.compute_in_first(lambda: load_checkpoint(trainer.directory.best))
-    model = best.build_model().to(trainer.numerics.device)
-    scoring = replace(trainer.evaluator, decoding=trainer.config.decoding, num_samples=_NUM_MAPS)
-    found = FinalScores(
-        {
-            name: replace(scoring, data=data).evaluate(model, slow=True)
-            for name, data in trainer.data.sets.items()
-        }
+def _average_best(trainer: Trainer) -> dict[str, object] | None:
+    """Write the average of the kept checkpoints as average.pt and score it.
+
+    best.pt becomes the average if the average is better by the validation metric, and otherwise
+    the best single checkpoint. It depends only on the kept checkpoints, so a run that is
+    resumed after its end writes the same files.
+
+    Returns:
+        What results.json says of it: its updates, whether it became best.pt, and its scores;
+        None if no average is asked for or fewer than two checkpoints were validated.
+    """
+    config, directory, progress = trainer.config.training, trainer.directory, trainer.progress
+    updates = progress.best_updates
+    if not config.average_best or len(updates) < 2:
+        return None
+    steps = [directory.step(each) for each in updates]
+    average = trainer.ranks.compute_in_first(lambda: average_checkpoints(load_checkpoints(steps)))
+    if trainer.ranks.is_first:
+        save_checkpoint(directory.average, average)
+    model = average.build_model().to(trainer.numerics.device)
+    evaluation = trainer.evaluator.evaluate(model, slow=False)
+    is_best = metric_value(evaluation, config.validation.metric) > progress.best[0][0]
+    if trainer.ranks.is_first:
+        best = average if is_best else load_checkpoint(directory.step(updates[0]))
+        save_checkpoint(directory.best, best)
+    logger.info(
+        "average of updates %s: valid %s; best.pt is %s",
+        ", ".join(map(str, sorted(updates))),
+        evaluation,
+        "the average" if is_best else f"update {updates[0]}",
     )
-    return found, average
+    return {"updates": updates, "is_best": is_best, "valid": evaluation.summary()}
 
 
 def _write(trainer: Trainer, found: FinalScores, average: dict[str, object] | None) -> None:

@@ -199,13 +199,13 @@ class RunDirectory:
         missing = []
         if checkpoint.config.training.validation.keep_best > 1:
             if update in best:
-                self.save(self.step(update), checkpoint)
+                save_checkpoint(self.step(update), checkpoint)
             if earlier and not self.step(earlier[0]).exists():
                 # The run kept one checkpoint before it was resumed.
-                self.save(self.step(earlier[0]), load_checkpoint(self.best))
+                save_checkpoint(self.step(earlier[0]), load_checkpoint(self.best))
             missing = [each for each in earlier if not self.step(each).exists()]
         if update == best[0]:
-            self.save(self.best, checkpoint)
+            save_checkpoint(self.best, checkpoint)
         for each in missing:
             logger.warning("%s is missing; it no longer counts as one of the best", self.step(each))
         return [each for each in best if each not in missing]
@@ -216,10 +216,6 @@ class RunDirectory:
             number = path.stem.removeprefix("step-")
             if number.isdecimal() and int(number) not in besides:  # other files are the user's
                 path.unlink()
-
-    def save(self, path: Path, checkpoint: Checkpoint) -> None:
-        """Write a checkpoint of the run; it is complete or absent."""
-        save_checkpoint(path, checkpoint)
 
     def write(self, name: str, text: str) -> None:
         """Write a file atomically: it is complete or absent."""

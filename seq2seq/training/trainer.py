@@ -11,9 +11,7 @@ import torch
 from seq2seq.checkpoints.checkpoint import (
     Checkpoint,
     TrainingState,
-    average_checkpoints,
-    load_checkpoint,
-    load_checkpoints,
+    save_checkpoint,
 )
 from seq2seq.checks import counted
 from seq2seq.config.schema import TrainConfig
@@ -34,8 +32,8 @@ from seq2seq.training.validation import (
     Evaluation,
     Evaluator,
     add_to_history,
-    count_zero_score,
     metric_value,
+    warn_of_zero_scores,
 )
 
 logger = logging.getLogger(__name__)
@@ -140,39 +138,6 @@ class Trainer:
                 raise Interrupted(late_signal)
         progress.seconds = self._seconds_so_far()
         self._log_end(first_update)
-
-    def average_best(self) -> dict[str, object] | None:
-        """Write the average of the kept checkpoints as average.pt and score it.
-
-        best.pt becomes the average if the average is better by the validation metric, and otherwise
-        the best single checkpoint. It depends only on the kept checkpoints, so a run that is
-        resumed after its end writes the same files.
-
-        Returns:
-            What results.json says of it: its updates, whether it became best.pt, and its scores;
-            None if no average is asked for or fewer than two checkpoints were validated.
-        """
-        config, directory, progress = self.config.training, self.directory, self.progress
-        updates = progress.best_updates
-        if not config.average_best or len(updates) < 2:
-            return None
-        steps = [directory.step(each) for each in updates]
-        average = self.ranks.compute_in_first(lambda: average_checkpoints(load_checkpoints(steps)))
-        if self.ranks.is_first:
-            directory.save(directory.average, average)
-        model = average.build_model().to(self.numerics.device)
-        evaluation = self.evaluator.evaluate(model, slow=False)
-        is_best = metric_value(evaluation, config.validation.metric) > progress.best[0][0]
-        if self.ranks.is_first:
-            best = average if is_best else load_checkpoint(directory.step(updates[0]))
-            directory.save(directory.best, best)
-        logger.info(
-            "average of updates %s: valid %s; best.pt is %s",
-            ", ".join(map(str, sorted(updates))),
-            evaluation,
-            "the average" if is_best else f"update {updates[0]}",
-        )
-        return {"updates": updates, "is_best": is_best, "valid": evaluation.summary()}
 
     def _remaining_updates(self) -> Iterator[list[Numbers]]:
         """Yield the rows of each batch of each update until the run is finished."""
@@ -323,10 +288,11 @@ class Trainer:
         self._save_last(board)
 
     def _count_validation(self, evaluation: Evaluation) -> None:
-        metric = self.config.training.validation.metric
+        metric, zero_scores = self.config.training.validation.metric, self.progress.zero_scores
         value = metric_value(evaluation, metric)
-        count_zero_score(self.progress, value, metric)
         self.progress.count_validation(value, self.config.training)
+        if zero_scores < self.progress.zero_scores == 2:
+            warn_of_zero_scores(metric)
 
     def _keep_best(self, model: Seq2Seq) -> None:
         """Keep the validated weights if they are among the best, in rank 0."""
@@ -347,7 +313,7 @@ class Trainer:
             "progress": asdict(replace(self.progress, seconds=self._seconds_so_far())),
             "updater": self.updater.state(),
         }
-        self.directory.save(self.directory.last, self._checkpoint(self.model, state))
+        save_checkpoint(self.directory.last, self._checkpoint(self.model, state))
         self._delete_steps()
         board.tracker.send()
         self._saved_at = time.monotonic()

@@ -40,7 +40,6 @@ from seq2seq.search.config import DecodingConfig
 from seq2seq.text.rules import split_words
 from seq2seq.training.log import LINE_SECONDS, describe_seconds
 from seq2seq.training.preparation import EvaluationSet
-from seq2seq.training.progress import Progress
 from seq2seq.training.run_directory import RunDirectory
 from seq2seq.training.updates import NonFiniteError
 
@@ -258,19 +257,15 @@ def metric_value(evaluation: Evaluation, metric: Metric) -> float:
     return value if metric in _LEAST_SCORES and value >= _LEAST_SCORES[metric] else -loss
 
 
-def count_zero_score(progress: Progress, value: float, metric: Metric) -> None:
-    """Count a validation if the loss replaces its metric; warn at the second one."""
-    if metric is Metric.loss or value > 0:
-        return
-    progress.zero_scores += 1
-    if progress.zero_scores == 2:
-        logger.warning(
-            "validation %s is below %g, so the loss chooses the best checkpoint until the score "
-            "rises; for text without spaces, or short training, set training.validation.metric=%s",
-            metric.value,
-            _LEAST_SCORES[metric],
-            "chrf or loss" if metric is Metric.bleu else "loss",
-        )
+def warn_of_zero_scores(metric: Metric) -> None:
+    """Warn that the loss replaces the metric of validation."""
+    logger.warning(
+        "validation %s is below %g, so the loss chooses the best checkpoint until the score "
+        "rises; for text without spaces, or short training, set training.validation.metric=%s",
+        metric.value,
+        _LEAST_SCORES[metric],
+        "chrf or loss" if metric is Metric.bleu else "loss",
+    )
 
 
 def read_history(directory: RunDirectory) -> list[dict[str, float]]:
