@@ -9,27 +9,10 @@ from torch.testing import assert_close
 from seq2seq.attention.multihead import (
     CausalSelfAttention,
     CrossAttention,
-    MultiHeadAttention,
-    MultiHeadConfig,
     SelfAttention,
 )
 
 CONFIG = attention_config("multihead")
-
-
-def test_published_values():
-    config = MultiHeadConfig(name="multihead", dropout=0.0, size=2, num_heads=2)
-    attention = MultiHeadAttention(config, query_size=2, key_size=2, value_size=2)
-    for projection in attention.parameters():
-        projection.data = torch.eye(2)
-    keys = torch.tensor([[[1.0, 0], [0, 1], [1, 1], [9, 9]]])
-    memory = attention.prepare(keys, torch.tensor([[True, True, True, False]]))
-
-    context, weights = attention(torch.tensor([[[1.0, 2.0]]]), memory)
-
-    expected = torch.tensor([[[0.242849, 0.311836, 0.445315, 0]]])
-    assert_close(weights.mean(1), expected, atol=1e-6, rtol=0)
-    assert_close(context, torch.tensor([[[0.844638, 0.936621]]]), atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("num_heads", [3, 16])
@@ -147,36 +130,6 @@ def test_context_and_weights_equal_torch(kind, num_heads, need_weights, valid):
     assert_close(context[seen], expected[0][seen])
     if need_weights:
         assert_close(weights.transpose(1, 2)[seen], expected[1].transpose(1, 2)[seen])
-
-
-@every_kind
-@both_paths
-@pytest.mark.parametrize("shape", [(1, 5), (3, 1, 5), (3, 4)])
-def test_mask_that_does_not_fit_is_an_error_on_both_paths(kind, need_weights, shape):
-    valid = torch.ones(shape, dtype=torch.bool)
-    module, inputs = sequence_attention(kind), draw_sequences(kind)
-    arguments = (*inputs[:2], valid) if kind is CrossAttention else (*inputs, valid)
-    given = {"values": inputs[2]} if kind is CrossAttention else {}
-
-    with pytest.raises(ValueError, match=r"does not fit scores of shape \(3, "):
-        module(*arguments, **given, need_weights=need_weights)
-
-
-@every_kind
-@both_paths
-def test_dropout_drops_weights_in_training_only(kind, need_weights):
-    module, plain = (sequence_attention(kind, 1, dropout=dropout) for dropout in (0.2, 0.0))
-    inputs = [part[:, :1].repeat(300, 1, 1) for part in draw_sequences(kind)]
-
-    expected = call(plain, inputs, need_weights=need_weights).context
-    drawn = call(module.train(), inputs, need_weights=need_weights).context
-    evaluated = call(module.eval(), inputs, need_weights=need_weights).context
-
-    # The weight of a single position is 1; dropout turns it into 1 / 0.8 or 0.
-    kept = drawn.any(-1)
-    assert_close(evaluated, expected)
-    assert_close(drawn[kept], expected[kept] / 0.8)
-    assert_close(kept.double().mean().item(), 0.8, atol=0.05, rtol=0)
 
 
 def unroll(module, states):
