@@ -1,4 +1,4 @@
-"""Links between sentences and their translations, and scores of known translations."""
+"""Links between sentences and translations, scores of known ones, and ranks by Bayes risk."""
 
 # N heads, T target length, S source length
 # B batch, V vocabulary
@@ -6,22 +6,25 @@
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from seq2seq.data.tokenizers.interface import (
+    Tokenizer,
     TokenizerPair,
     leading_symbols,
     word_at,
 )
 from seq2seq.evaluation.alignment import argmax_links, word_weights
 from seq2seq.evaluation.measures import Sentences
+from seq2seq.evaluation.metrics import chrf_of_each_other
 from seq2seq.files.links import GoldLinks, Links
 from seq2seq.inference.ensemble import Ensemble
 from seq2seq.inference.translations import TranslatedHypothesis, Translation
 from seq2seq.model.seq2seq import Seq2Seq
-from seq2seq.search.config import Hypothesis
+from seq2seq.search.config import Hypothesis, MbrConfig
 from seq2seq.special_tokens import BOS, PAD
 
 
@@ -164,3 +167,21 @@ def _cross_entropies(model: Seq2Seq | Ensemble, readouts: Tensor, ids: Tensor) -
             functional.cross_entropy(logits, ids_of_rows, reduction="none", ignore_index=PAD)
         )
     return torch.cat(losses)
+
+
+def rank_by_utility(
+    hypotheses: Sequence[Hypothesis], config: MbrConfig, tokenizer: Tokenizer
+) -> list[Hypothesis]:
+    """Return the hypotheses of a sentence by expected utility, which is their score.
+
+    The expected utility of y is sum_h Q(h) chrF(y, h) over all hypotheses h, where Q(h) is
+    proportional to P(h) ** sharpness and h takes the place of the reference (Kumar and Byrne 2004;
+    Eikema and Aziz 2020 take samples for h). Finished hypotheses come first, ties keep the order of
+    the beam.
+    """
+    logarithms = config.sharpness * np.array([each.log_probability for each in hypotheses])
+    weights = np.exp(logarithms - logarithms.max())
+    texts = [tokenizer.decode(each.ids) for each in hypotheses]
+    scores = chrf_of_each_other(texts) @ (weights / weights.sum())
+    ranked = [each._replace(score=s) for each, s in zip(hypotheses, scores.tolist(), strict=True)]
+    return sorted(ranked, key=lambda each: (not each.finished, -each.score))

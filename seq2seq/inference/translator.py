@@ -23,9 +23,8 @@ from seq2seq.data.tokenizers.interface import (
 from seq2seq.files.links import Links
 from seq2seq.inference.ensemble import Ensemble, join_models
 from seq2seq.inference.lines import Batch, LineTranslator, Sentence
-from seq2seq.inference.mbr import rank_by_utility
 from seq2seq.inference.quantization import quantize
-from seq2seq.inference.scoring import attention_links, score_targets
+from seq2seq.inference.scoring import attention_links, rank_by_utility, score_targets
 from seq2seq.inference.tally import StreamCounts
 from seq2seq.inference.translations import (
     EncodedLine,

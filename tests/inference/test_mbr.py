@@ -7,7 +7,7 @@ from sacrebleu import sentence_chrf
 from tiny_translator import SENTENCES, make_translator
 
 from seq2seq.data.tokenizers.words import CharacterTokenizer
-from seq2seq.inference.mbr import rank_by_utility
+from seq2seq.inference.scoring import rank_by_utility
 from seq2seq.search.config import BeamConfig, Hypothesis, MbrConfig
 
 MBR = MbrConfig(max_length_ratio=1.0, max_length_offset=3, beam_size=6, n_best=6)
