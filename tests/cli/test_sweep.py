@@ -6,7 +6,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 from tiny_study import record_failure, write_run, write_study
 
-from seq2seq.cli.sweep import SWEEP, StudySummary, job_name, run_job, unnamed_keys
+from seq2seq.cli.sweep import SWEEP, StudySummary, run_job, unnamed_keys
 from seq2seq.files.lock import LOCK_NAME, DirectoryLock
 
 
@@ -268,11 +268,3 @@ def test_the_name_of_a_run_leaves_out_what_is_fixed_or_in_it_already(overrides, 
 
 def test_a_name_of_ones_own_does_not_have_the_attention_in_it():
     assert unnamed_keys(["attention=none,dot"], "mine") == []
-
-
-def test_the_name_of_a_job_is_one_part_of_a_path():
-    assert job_name("dot", "") == "dot"
-    assert job_name("dot", "data.root-/home/me-seed-2") == "dot-data.root-_home_me-seed-2"
-    assert job_name("dot", "a-[x, 'y']") == "dot-a-_x_y"
-    assert job_name("../../x", "") == ".._.._x"
-    assert job_name(3, "seed-1") == "3-seed-1"

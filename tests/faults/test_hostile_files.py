@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_training import tiny_run
 from tiny_translator import make_checkpoint
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint, save_checkpoint
@@ -114,16 +113,3 @@ def test_a_crafted_checkpoint_is_refused_by_name(
 
     assert not proof.exists()
     assert "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize("craft", [pipe, payload_alone, endless_device])
-def test_a_crafted_last_checkpoint_is_refused_when_a_run_is_resumed(
-    tmp_path: Path, craft: Callable[[Path, Path], None]
-) -> None:
-    tiny_run(tmp_path, "training.max_updates=2")
-    craft(tmp_path / "runs" / "tiny" / "last.pt", tmp_path / "proof")
-
-    with pytest.raises(ValueError, match=r"last\.pt .*overwrite=true"):
-        tiny_run(tmp_path, "training.max_updates=2", "resume=true")
-
-    assert not (tmp_path / "proof").exists()

@@ -1,4 +1,3 @@
-import hashlib
 import re
 from pathlib import Path
 
@@ -8,7 +7,6 @@ from seq2seq.files import paths
 from seq2seq.files.paths import (
     check_readable,
     expand_home,
-    file_sha256,
     nearest_existing,
     remove_empty,
     resource,
@@ -72,11 +70,3 @@ def test_resource_of_a_wheel_stands_in_the_package(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "_PACKAGE", tmp_path / "seq2seq")
 
     assert resource("configs") == inside
-
-
-def test_file_sha256_is_that_of_the_bytes(tmp_path, monkeypatch):
-    monkeypatch.setattr("seq2seq.files.paths._HASH_CHUNK", 3)
-    path = tmp_path / "x"
-    path.write_bytes(b"longer than a chunk")
-
-    assert file_sha256(path) == hashlib.sha256(b"longer than a chunk").hexdigest()

@@ -10,7 +10,6 @@ from torch.testing import assert_close
 from seq2seq.kernels import products as module
 from seq2seq.kernels.products import (
     Kernels,
-    has_onednn_bf16,
     kernels_are_fast,
     kernels_in_use,
     product_dtype,
@@ -20,8 +19,6 @@ from seq2seq.kernels.products import (
 
 # M=3 rows, I=5, O=4
 every_dtype = pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-needs_mkl = pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="torch without MKL")
-needs_bf16 = pytest.mark.skipif(not has_onednn_bf16(), reason="no oneDNN, or one without bf16")
 PACKED = {"_mkl_linear", "_linear_pointwise"}
 
 
@@ -51,43 +48,12 @@ def test_product_reads_matrices_however_they_lie_in_memory(num_uses):
     assert_close(multiply(repeated), repeated @ weight.t())
 
 
-@pytest.mark.parametrize("num_uses", [1, 50])
-def test_what_is_done_to_a_product_does_not_change_the_next(num_uses):
-    weight, rows = draw(4, 5), draw(3, 5, seed=2)
-    multiply = product_with(weight, num_rows=3, num_uses=num_uses)
-
-    multiply(rows).add_(7.0)
-
-    assert_close(multiply(rows), rows @ weight.t())
-
-
 def test_rows_are_rounded_to_the_type_of_the_weight():
     weight, rows = draw(4, 5, dtype=torch.bfloat16), draw(3, 5, seed=2)
 
     product = product_with(weight, num_rows=3, num_uses=50)(rows)
 
     assert torch.equal(product, rows.bfloat16() @ weight.t())
-
-
-@pytest.mark.parametrize(
-    ("num_rows", "num_uses", "dtype", "packed"),
-    [
-        pytest.param(3, 50, torch.float32, {"_mkl_linear"}, marks=needs_mkl),
-        pytest.param(3, 50, torch.bfloat16, {"_linear_pointwise"}, marks=needs_bf16),
-        (1, 50, torch.float32, set()),
-        (1, 50, torch.bfloat16, set()),
-        (3, 1, torch.float32, set()),
-        (3, 1, torch.bfloat16, set()),
-        (3, 50, torch.float64, set()),
-    ],
-)
-def test_a_matrix_is_packed_where_that_pays(num_rows, num_uses, dtype, packed):
-    with Calls() as calls:
-        product_with(draw(4, 5, dtype=dtype), num_rows=num_rows, num_uses=num_uses)(
-            draw(num_rows, 5, dtype=dtype)
-        )
-
-    assert PACKED & dict(calls.seen).keys() == packed
 
 
 @pytest.mark.parametrize("onednn", [None, SimpleNamespace(_is_mkldnn_bf16_supported=lambda: False)])
@@ -131,13 +97,6 @@ def test_training_reaches_the_same_losses_with_both(tmp_path, model):
     for tag in ("train/loss", "valid/loss"):
         assert fast[tag].keys() == plain[tag].keys() != set()
         assert list(fast[tag].values()) == pytest.approx(list(plain[tag].values()), rel=1e-5)
-
-
-def test_plain_training_calls_no_kernel(tmp_path, monkeypatch):
-    for name in ("gru._Unroll", "vocabulary_loss._VocabularyLoss", "products._pack_for_mkl"):
-        monkeypatch.delattr(f"seq2seq.kernels.{name}")
-
-    tiny_run(tmp_path, "training.kernels=plain", "training.max_updates=1")
 
 
 PRIVATE = {}

@@ -63,20 +63,6 @@ def test_self_attention_is_residual_and_normalised_and_ignores_padding():
     assert_close(last, raw_last)
 
 
-def test_word_dropout_drops_the_whole_embedding_of_a_token():
-    encoder, batch = make_encoder(), tiny_batch((5,), (4,))
-    encoder.word_dropout.p = 0.5
-    seen = []
-    encoder.embedding_dropout.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
-
-    for _ in range(20):
-        encoder(batch.source_ids, batch.source_mask)
-
-    dropped = torch.stack(seen).squeeze(1) == 0  # (20, S, E)
-    assert torch.equal(dropped.any(-1), dropped.all(-1))
-    assert 0 < dropped.all(-1).float().mean() < 1
-
-
 @pytest.mark.parametrize("place", ["word_dropout", "embedding_dropout", "hidden_dropout"])
 def test_dropout_acts_in_training_only(place):
     torch.manual_seed(1)

@@ -93,18 +93,6 @@ def test_states_stay_in_single_precision_under_autocast():
         assert (gradient - expected).norm() <= 0.05 * expected.norm()
 
 
-@pytest.mark.parametrize("layer_norm", [False, True])
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
-def test_state_of_a_cell_keeps_its_precision_under_autocast(layer_norm, dtype):
-    torch.manual_seed(1)
-    cell, hidden = GRUCell(3, 2, layer_norm=layer_norm), torch.randn(4, 2)
-
-    with torch.autocast("cpu", torch.bfloat16):
-        state = cell(cell.input_projection(torch.randn(4, 3)), hidden.to(dtype))
-
-    assert state.dtype == dtype
-
-
 def test_cell_with_layer_norm_normalises_both_projections():
     torch.manual_seed(1)
     cell = GRUCell(7, 6, layer_norm=True).double()

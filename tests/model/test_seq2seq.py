@@ -253,12 +253,3 @@ def test_every_parameter_starts_as_documented(tied):
         else:
             bound = (6 / sum(parameter.shape)) ** 0.5
             assert 0.7 * bound < parameter.abs().max() <= bound, name
-
-
-def test_embedding_of_padding_gets_no_gradient():
-    model, batch = build(model_config()), tiny_batch()
-
-    gradients = gradients_of(summed_loss(model, batch), model)
-
-    for side in ("encoder", "decoder"):
-        assert torch.equal(gradients[f"{side}.embedding.weight"][0], torch.zeros(8))

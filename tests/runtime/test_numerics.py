@@ -10,7 +10,6 @@ import torch
 from pretend_cuda import CUDA, pretend_cuda
 
 import seq2seq.runtime.numerics as module
-from seq2seq.config.composition import USER_ERRORS, describe_error
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.numerics import (
     Numerics,
@@ -40,12 +39,6 @@ TENSORS = [
 @pytest.fixture(autouse=True)
 def without_cuda(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-
-
-@pytest.mark.parametrize("device", [Device.auto, Device.cpu])
-@pytest.mark.parametrize("precision", [Precision.fp32, Precision.bf16])
-def test_an_explicit_precision_is_kept(device, precision):
-    assert choose_numerics(device, precision) == Numerics(CPU, precision)
 
 
 @pytest.mark.parametrize(
@@ -166,16 +159,6 @@ def test_products_are_computed_in_the_precision_and_parameters_stay_fp32(precisi
     assert layer.weight.dtype == torch.float32
 
 
-def test_int8_autocast_changes_no_products():
-    numerics = choose_numerics(Device.cpu, Precision.int8)
-
-    with numerics.autocast():
-        product = torch.ones(4, 3) @ torch.ones(3, 2)
-
-    assert numerics == Numerics(CPU, Precision.int8)
-    assert product.dtype == torch.float32
-
-
 def tf32_settings():
     return torch.backends.cuda.matmul.fp32_precision, torch.backends.cudnn.rnn.fp32_precision
 
@@ -235,13 +218,6 @@ def test_a_seed_is_the_hash_of_its_arguments() -> None:
     seed = derive_seed(7, "order", 3)
 
     assert seed == int.from_bytes(digest[:8], "big") // 2
-
-
-def test_too_little_memory_is_an_error_of_one_line():
-    error = DeviceMemoryError("update 7: the memory of a GPU is too small")
-
-    assert isinstance(error, USER_ERRORS)
-    assert describe_error(error) == "update 7: the memory of a GPU is too small"
 
 
 @pytest.mark.parametrize(
@@ -314,20 +290,6 @@ def test_each_worker_uses_one_thread_and_the_caller_keeps_its_number():
 
 
 @pytest.mark.usefixtures("_two_threads")
-def test_threads_are_divided_among_at_most_eight_workers():
-    torch.set_num_threads(20)
-
-    def work(item):
-        return threading.get_ident(), torch.get_num_threads()
-
-    few, many = list(map_in_threads(work, range(3))), list(map_in_threads(work, range(1000)))
-
-    assert {threads for _, threads in few} == {6}
-    assert {threads for _, threads in many} == {2}
-    assert len({worker for worker, _ in many}) <= 8
-
-
-@pytest.mark.usefixtures("_two_threads")
 def test_an_error_reaches_the_caller_and_stops_the_work():
     begun = []
 
@@ -339,19 +301,4 @@ def test_an_error_reaches_the_caller_and_stops_the_work():
 
     with pytest.raises(ValueError, match="the second"):
         list(map_in_threads(work, range(1000)))
-    assert len(begun) < 1000
-
-
-@pytest.mark.usefixtures("_two_threads")
-def test_closing_the_results_stops_the_work():
-    begun = []
-
-    def work(item):
-        begun.append(item)
-        time.sleep(0.001)  # else fast threads may take all items before the results are closed
-
-    results = map_in_threads(work, range(1000))
-    next(results)
-    results.close()
-
     assert len(begun) < 1000

@@ -261,11 +261,3 @@ def test_frozen_embeddings_do_not_change(tmp_path: Path, tied, kernels, monkeypa
     assert ("decoder.output.weight" in frozen) == torch.equal(
         after["decoder.output.weight"], before["decoder.output.weight"]
     )
-
-
-def test_symbols_that_the_tokenizers_lack_are_refused(folder, general):
-    config = tiny_config(folder, f"init_from='{general}'", "tokenizer.user_symbols=['<z>']")
-
-    with pytest.raises(ValueError, match=r"^tokenizer\.user_symbols: <z> is not a symbol"):
-        run_training(config, folder / "runs" / "symbols")
-    assert not (folder / "runs" / "symbols" / "config.yaml").exists()

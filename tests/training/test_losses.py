@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 import torch
 from tiny_attention import attention_config
-from tiny_graphs import node_counts
 from tiny_models import TinyBatch, every_form, gradients_of, tiny_batch, tiny_model
 from tiny_training import read_scalars, tiny_config
 from torch import Tensor
@@ -96,15 +95,6 @@ def test_padding_changes_neither_loss_nor_gradients(smoothing):
         torch.testing.assert_close(gradient, second[name], rtol=1e-6, atol=1e-6, msg=name)
 
 
-def test_the_loss_is_computed_by_the_fast_kernels():
-    model, batch = tiny_model(attention_config("additive"), "luong"), tiny_batch()
-
-    nodes = node_counts(loss_of(model, batch).objective)
-
-    assert nodes["_VocabularyLossBackward"] == 1
-    assert nodes["_UnrollBackward"] == 3  # both directions of the encoder, and the decoder
-
-
 def test_guided_loss_is_the_cross_entropy_of_the_mean_of_the_heads():
     model, batch = model_of("multihead"), tiny_batch()
     guide = tiny_guide(batch)
@@ -125,20 +115,6 @@ def test_guided_loss_is_the_cross_entropy_of_the_mean_of_the_heads():
                     expected -= shares[source] * math.log(sum(heads) / len(heads))
     assert guided.total.item() == pytest.approx(expected, rel=1e-6)
     assert guided.num_tokens.item() == num_tokens > 3
-
-
-def test_guided_loss_has_the_gradient_of_its_definition():
-    batch = tiny_batch()
-    guide = tiny_guide(batch).double()
-    scores = torch.randn(
-        3, 2, 4, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(5)
-    )
-    scores.requires_grad_()
-
-    def lose(scores: Tensor) -> Tensor:
-        return guided_loss(scores.softmax(-1), guide).total
-
-    assert torch.autograd.gradcheck(lose, scores)
 
 
 def test_losses_of_attention_are_the_sum_over_pairs_without_padding():

@@ -3,11 +3,9 @@ import sys
 from dataclasses import replace
 
 import pytest
-import torch
 from tiny_training import tiny_config, tiny_run, write_corpus
 
 from seq2seq.data.batching import IdRows
-from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.evaluation.metrics import ScoringRule
 from seq2seq.runtime.distributed import SINGLE_PROCESS, Ranks
 from seq2seq.studies.runs import read_runs
@@ -212,29 +210,6 @@ def test_a_cache_with_other_ids_is_refused(tmp_path, second_process, monkeypatch
 
     with pytest.raises(ValueError, match=r"^the training ids differ from those of rank 0"):
         prepare_in_turn(config, None, SECOND)
-
-
-class Model:
-    """A tokenizer with nothing but a model of many bytes, as SentencePiece has one."""
-
-    def __init__(self, model):
-        self._model = model
-
-    def state(self):
-        return {"kind": "sentencepiece", "model": self._model}
-
-
-def test_tokenizers_that_differ_in_one_byte_are_refused(tmp_path, second_process, monkeypatch):
-    data, model = prepare_data(tiny_config(tmp_path)), torch.zeros(2000, dtype=torch.uint8)
-    first, second = (
-        replace(data, tokenizers=TokenizerPair(Model(each), Model(model)))
-        for each in (model, model.index_fill(0, torch.tensor([1000]), 1))
-    )
-    second_process.append(dict(preparation._checksums(first)))
-    monkeypatch.setattr(preparation, "prepare_data", lambda *_: second)
-
-    with pytest.raises(ValueError, match=r"^the tokenizers differ from those of rank 0"):
-        prepare_in_turn(tiny_config(tmp_path), None, SECOND)
 
 
 @pytest.mark.parametrize(

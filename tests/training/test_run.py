@@ -1,9 +1,8 @@
 import json
-import logging
 
 import pytest
 import torch
-from tiny_training import read_tags, tiny_config, tiny_run, write_corpus
+from tiny_training import read_tags, tiny_config, tiny_run
 
 from seq2seq.config.schema import load_config
 from seq2seq.config.serialization import load_saved_config
@@ -36,13 +35,6 @@ def test_a_run_directory_has_its_files(run):
     }
 
 
-def test_the_log_file_has_every_line(log_lines, run):
-    log = (run / "train.log").read_text()
-
-    for line in log_lines.splitlines():
-        assert line.removeprefix("warning: ") in log  # the file names the level in another way
-
-
 def test_tensorboard_gets_curves_texts_and_maps(run):
     tags = read_tags(run / "tensorboard")
 
@@ -70,16 +62,6 @@ def test_equal_seeds_give_equal_runs(run, folder):
     first = torch.load(run / "best.pt", weights_only=True)["model"]
     assert all(torch.equal(weights["again"][name], value) for name, value in first.items())
     assert not all(torch.equal(weights["other"][name], value) for name, value in first.items())
-
-
-def test_an_error_in_the_data_leaves_no_run_directory(tmp_path):
-    write_corpus(tmp_path)
-    (tmp_path / "b.test").write_text("one line\n")
-
-    with pytest.raises(ValueError, match="3 lines but"):
-        tiny_run(tmp_path)
-
-    assert not (tmp_path / "runs").exists()
 
 
 def test_resuming_automatically_begins_and_continues(tmp_path):
@@ -176,16 +158,6 @@ def test_too_little_memory_for_the_model_or_its_optimizer_is_one_line(tmp_path, 
         "the memory of a GPU is too small for the model and its optimizer; choose a smaller model, "
         "or lower training.batching.size"
     )
-
-
-def test_the_sizes_are_logged(tmp_path, caplog):
-    caplog.set_level(logging.INFO)
-
-    tiny_run(tmp_path, "training.max_updates=2")
-
-    expected = "22 training pairs, vocabularies of 9 and 9 tokens"
-    [sizes] = [each for each in caplog.messages if expected in each]
-    assert "attention additive" in sizes
 
 
 def test_another_configuration_than_the_first_process_is_refused_but_for_paths(

@@ -5,7 +5,6 @@ from types import ModuleType, SimpleNamespace
 import pytest
 from tiny_training import read_scalars, tiny_config, tiny_run
 
-from seq2seq.config.schema import Monitor
 from seq2seq.training import curves as trackers
 from seq2seq.training.curves import Service, Tracker, open_tracker
 
@@ -88,12 +87,6 @@ def test_a_new_run_in_the_same_place_has_another_id(tmp_path, account):
     assert account.runs == [(None, "tiny")] * 2
 
 
-def test_without_the_key_no_service_is_used(tmp_path, account):
-    tiny_run(tmp_path, "training.max_updates=2")
-
-    assert account.runs == account.points == []
-
-
 def test_points_after_the_last_checkpoint_are_left_to_the_resumed_run():
     account = Account()
     tracker = Tracker(Service("k3y", account.send, account.end))
@@ -143,10 +136,6 @@ def test_a_missing_package_is_reported_before_data_are_read(tmp_path, monkeypatc
 
     with pytest.raises(ValueError, match=rf"pip install {monitor}"):
         tiny_run(tmp_path, f"training.monitor={monitor}", "data.train=[missing.a,missing.b]")
-
-
-def test_every_service_can_be_chosen():
-    assert trackers.SERVICES.keys() == {*Monitor}
 
 
 def test_the_real_mlflow_keeps_every_point_once(tmp_path, monkeypatch):

@@ -8,7 +8,6 @@ from same_run import is_equal
 from tiny_training import read_scalars, tiny_run, tiny_trainer
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint
-from seq2seq.data.batching import collate
 from seq2seq.training import trainer as trainer_module
 from seq2seq.training.resume import continue_training
 from seq2seq.training.trainer import Trainer
@@ -156,15 +155,6 @@ def test_a_bleu_that_stays_near_zero_is_said_once_and_the_loss_chooses(make, mon
     assert warning.startswith("validation bleu is below 1, so the loss chooses the best checkpoint")
 
 
-def test_the_metric_chooses_the_best_checkpoint(make, monkeypatch):
-    score_as(monkeypatch, chrf=[30.0, 50.0, 50.0, 40.0], loss=[1.0, 2.0, 3.0, 4.0])
-    trainer = make(*EVERY_UPDATE, "training.validation.metric=chrf")
-
-    trainer.train()
-
-    assert trainer.progress.best == [(50.0, 3)]
-
-
 def test_the_average_of_the_weights_is_validated_and_kept_and_the_raw_ones_continue(
     make, monkeypatch
 ):
@@ -282,30 +272,6 @@ def test_a_loss_that_is_not_finite_stops_with_update_and_pairs(make, monkeypatch
         content = torch.load(last, weights_only=True)
         assert content["training"]["progress"]["update"] == 6
         assert all(value.isfinite().all() for value in content["model"].values())
-
-
-def test_changed_training_data_are_refused(make):
-    trainer = make()
-    state = {"fingerprint": "other", "progress": {}, "updater": {}}
-
-    with pytest.raises(ValueError, match="the training data have changed since"):
-        continue_training(trainer, state, saved=trainer.config)
-
-
-def test_the_time_of_updates_has_that_of_their_batches(make, monkeypatch):
-    now = [100.0]
-
-    def slow_collate(*arguments, **keywords):
-        now[0] += 3.0
-        return collate(*arguments, **keywords)
-
-    monkeypatch.setattr(trainer_module, "collate", slow_collate)
-    monkeypatch.setattr(trainer_module.time, "monotonic", lambda: now[0])
-    trainer = make("training.max_updates=2", "training.accumulation=2")
-
-    trainer.train()
-
-    assert trainer.progress.update_seconds == 2 * 2 * 3.0
 
 
 def test_the_time_of_a_run_and_of_its_checkpoint_has_the_last_validation(make, monkeypatch):

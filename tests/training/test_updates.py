@@ -225,26 +225,6 @@ def test_a_gradient_that_is_not_finite_stops_before_the_step(folder):
     assert is_equal(subject.weights(), before)
 
 
-def test_scheduled_sampling_changes_the_update(folder):
-    forced = setup(folder, *NO_DROPOUT)
-    sampled = setup(folder, *NO_DROPOUT, "training.teacher_forcing.start=0.2")
-
-    for subject in (forced, sampled):
-        subject.make(subject.batch(0, 1, 2))
-
-    assert not is_equal(forced.weights(), sampled.weights())
-
-
-def test_bf16_keeps_parameters_and_moments_fp32(folder):
-    subject = setup(folder, "training.precision=bf16")
-
-    subject.make(subject.batch(0, 1, 2))
-
-    assert {parameter.dtype for parameter in subject.model.parameters()} == {torch.float32}
-    moments = subject.updater.state()["optimizer"]["state"].values()
-    assert {each["exp_avg"].dtype for each in moments} == {torch.float32}
-
-
 KINDS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
 
 

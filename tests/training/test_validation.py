@@ -27,7 +27,6 @@ from seq2seq.inference import translator
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.runtime.process import DeviceMemoryError, Interrupted
 from seq2seq.search.config import Hypothesis
-from seq2seq.training import validation
 from seq2seq.training.curves import TensorBoard
 from seq2seq.training.preparation import EvaluationSet
 from seq2seq.training.updates import NonFiniteError
@@ -174,16 +173,6 @@ def test_each_head_and_their_mean_are_compared_with_gold(tmp_path, answers, batc
     assert found.scores["aer"] == 0.0
 
 
-def test_each_head_has_its_own_statistics(tmp_path, answers):
-    first, second = evaluator(tmp_path).evaluate(FakeModel(2), slow=False).heads
-
-    [alone] = evaluator(tmp_path).evaluate(FakeModel(1), slow=False).heads
-    assert first == alone
-    assert second["entropy"] == pytest.approx(entropy([0.6, 0.4]) / 6, rel=1e-6)
-    assert second["sharpness"] == pytest.approx((0.6 + 5) / 6)
-    assert second["coverage"] == pytest.approx(2 / 4)  # a and b, neither the space nor c
-
-
 def test_without_heads_or_gold_alignments_there_is_no_error_rate(tmp_path, answers):
     headless = evaluator(tmp_path).evaluate(FakeModel(0), slow=False)
     found = evaluator(tmp_path, gold=False).evaluate(FakeModel(2), slow=False)
@@ -244,16 +233,6 @@ def test_a_signal_to_another_process_stops_the_evaluation_of_this_process_too(tm
         scorer.evaluate(FakeModel(1), slow=False)
 
     assert interrupted.value.signal_number == signal.SIGTERM
-
-
-def test_a_long_evaluation_shows_its_progress(tmp_path, answers, monkeypatch, caplog):
-    monkeypatch.setattr(validation, "LINE_SECONDS", 0.0)
-    caplog.set_level("INFO")
-
-    evaluator(tmp_path, batch_size=1).evaluate(FakeModel(1), slow=False)
-
-    shown = [message.rpartition(" in ")[0] for message in caplog.messages]
-    assert shown[1:] == ["scored 50% of 2 sentences", "scored 100% of 2 sentences"]
 
 
 def test_another_process_counts_and_writes_nothing(trainer, monkeypatch):
