@@ -2,23 +2,31 @@ import dataclasses
 import html
 import math
 import re
-import struct
+import sys
 import time
-import zlib
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
 from markdown import markdown
-from matplotlib.figure import Figure
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
-from tiny_training import event_files, read_scalars, read_tags
+from tiny_training import event_files, read_scalars, read_tags, tiny_config, tiny_run
 
 from seq2seq.data.tokenizers.words import CharacterTokenizer
 from seq2seq.files.atomic import create_file
 from seq2seq.inference.translations import EncodedLine, make_translation
 from seq2seq.search.config import Hypothesis
-from seq2seq.training.curves import EventFile, TensorBoard, new_event_file
+from seq2seq.training import curves
+from seq2seq.training.curves import (
+    EventFile,
+    Service,
+    TensorBoard,
+    Tracker,
+    new_event_file,
+    open_tracker,
+)
 from seq2seq.training.progress import Interval, Progress
 from seq2seq.training.validation import Evaluation, Sample
 
@@ -155,13 +163,6 @@ def test_a_sample_without_a_token_has_no_map(tmp_path):
     assert drawn == {f"valid_attention/1/head_{head}" for head in (1, 2)}
 
 
-def test_an_update_has_its_place_in_minutes_and_target_tokens(tmp_path):
-    with TensorBoard(tmp_path, first_update=1) as board:
-        board.position("valid", Progress(update=4, seconds=90.0, target_tokens=123))
-
-    assert read_scalars(tmp_path) == {"valid/minutes": {4: 1.5}, "valid/target_tokens": {4: 123.0}}
-
-
 def test_tensorboard_reads_what_was_flushed_before_a_kill(tmp_path):
     with TensorBoard(tmp_path, first_update=1) as board:
         board.position("valid", Progress(update=3, seconds=60.0))
@@ -181,19 +182,6 @@ def test_the_names_of_later_files_follow_even_if_the_clock_was_set_back(tmp_path
     assert names == sorted(names)
 
 
-def test_an_image_has_the_size_of_its_figure(tmp_path):
-    file = EventFile(create_file(tmp_path / "events.out.1"))
-    file.add_image("map", Figure(figsize=(3, 2), dpi=50), 4)
-    file.close()
-
-    [path] = event_files(tmp_path)
-    *_, event = EventFileLoader(str(path)).Load()
-    width, height, png = event.summary.value[0].tensor.string_val
-    assert (width, height) == (b"150", b"100")
-    assert png[12:24] == b"IHDR" + struct.pack(">II", 150, 100)
-    assert zlib.crc32(png[12:29]) == struct.unpack_from(">I", png, offset=29)[0]
-
-
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a full device")
 def test_a_full_disk_is_an_error_of_the_call_that_meets_it():
     file = EventFile(create_file(Path("/dev/full")))
@@ -202,3 +190,145 @@ def test_a_full_disk_is_an_error_of_the_call_that_meets_it():
         file.close()
 
     assert raised.value.filename == "/dev/full"
+
+
+class Account:
+    """A replacement of a service, which records its calls."""
+
+    def __init__(self):
+        self.runs, self.points, self.configs, self.ended = [], [], [], 0
+
+    def begin(self, known, name, config=None):
+        self.runs.append((known, name))
+        self.configs += [config] if config else []
+        return known or "k3y"
+
+    def send(self, values, step):
+        self.points += [(tag, step, value) for tag, value in values.items()]
+
+    def end(self):
+        self.ended += 1
+
+
+def add_module(monkeypatch, name, **members):
+    module = ModuleType(name)
+    module.__spec__ = ModuleSpec(name, None, origin="stand-in")
+    vars(module).update(members)
+    monkeypatch.setitem(sys.modules, name, module)
+
+
+@pytest.fixture
+def account(monkeypatch):
+    account = Account()
+
+    def init(*, id, resume, name, config):
+        assert resume == "allow"
+        found = account.begin(id, name, config)
+        return SimpleNamespace(id=found, log=account.send, finish=account.end)
+
+    def start_run(*, run_id, run_name):
+        return SimpleNamespace(info=SimpleNamespace(run_id=account.begin(run_id, run_name)))
+
+    add_module(monkeypatch, "wandb", init=init)
+    add_module(
+        monkeypatch,
+        "mlflow",
+        start_run=start_run,
+        log_params=account.configs.append,
+        log_metrics=account.send,
+        end_run=account.end,
+    )
+    return account
+
+
+@pytest.mark.parametrize("monitor", ["wandb", "mlflow"])
+def test_a_service_gets_every_point_once_also_when_the_run_is_resumed(tmp_path, account, monitor):
+    key = f"training.monitor={monitor}"
+    tiny_run(tmp_path, key, "training.max_epochs=1")
+    tiny_run(tmp_path, key, "training.max_epochs=2", "resume=true")
+
+    curves = read_scalars(tmp_path / "runs" / "tiny" / "tensorboard")
+    expected = {
+        (tag, update)
+        for tag, points in curves.items()
+        for update in points
+        if tag.startswith(("train/", "valid/"))
+    }
+    assert len(account.points) == len(expected) > 50
+    assert {(tag, update) for tag, update, _ in account.points} == expected
+    for tag, update, value in account.points:
+        assert value == pytest.approx(curves[tag][update])
+    assert account.runs == [(None, "tiny"), ("k3y", "tiny")]
+    assert account.configs[0]["attention.name"] == "additive"
+    assert account.ended == 2
+
+
+def test_a_new_run_in_the_same_place_has_another_id(tmp_path, account):
+    for options in ([], ["overwrite=true"]):
+        tiny_run(tmp_path, "training.monitor=mlflow", "training.max_updates=2", *options)
+
+    assert account.runs == [(None, "tiny")] * 2
+
+
+def test_points_after_the_last_checkpoint_are_left_to_the_resumed_run():
+    account = Account()
+    tracker = Tracker(Service("k3y", account.send, account.end))
+
+    tracker.add({"train/loss": 2.0}, 1)
+    tracker.send()
+    tracker.add({"train/loss": 1.0}, 2)
+    tracker.close()
+
+    assert account.points == [("train/loss", 1, 2.0)]
+    assert account.ended == 1
+
+
+@pytest.mark.parametrize("error", [RuntimeError, SystemExit])
+def test_an_error_of_the_service_ends_the_sending_with_one_warning(caplog, error):
+    calls = []
+
+    def fail(*point):
+        calls.append(point)
+        raise error("no route to the server\nmore")
+
+    tracker = Tracker(Service("k3y", fail, fail))
+    tracker.add({"train/loss": 2.0}, 1)
+    tracker.add({"train/loss": 1.0}, 2)
+    tracker.send()
+    tracker.close()
+
+    assert len(calls) == 1
+    [record] = caplog.records
+    message = "training.monitor: no more points are sent: no route to the server"
+    assert record.getMessage() == message
+
+
+def test_a_service_that_refuses_the_run_is_one_line(tmp_path, monkeypatch):
+    def refuse(**_):
+        raise RuntimeError("no API key\nmore")
+
+    add_module(monkeypatch, "wandb", init=refuse)
+
+    with pytest.raises(ValueError, match=r"^training\.monitor=wandb: no API key; correct this and"):
+        open_tracker(tiny_config(tmp_path, "training.monitor=wandb"), tmp_path)
+
+
+@pytest.mark.parametrize("monitor", ["wandb", "mlflow"])
+def test_a_missing_package_is_reported_before_data_are_read(tmp_path, monkeypatch, monitor):
+    monkeypatch.setattr(curves.importlib.util, "find_spec", lambda name: None)
+
+    with pytest.raises(ValueError, match=rf"pip install {monitor}"):
+        tiny_run(tmp_path, f"training.monitor={monitor}", "data.train=[missing.a,missing.b]")
+
+
+def test_the_real_mlflow_keeps_every_point_once(tmp_path, monkeypatch):
+    mlflow = pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    mlflow.set_tracking_uri((tmp_path / "store").as_uri())
+
+    tiny_run(tmp_path, "training.monitor=mlflow", "training.max_epochs=1")
+    tiny_run(tmp_path, "training.monitor=mlflow", "training.max_epochs=2", "resume=true")
+
+    [run] = mlflow.search_runs(output_format="list")
+    found = mlflow.MlflowClient().get_metric_history(run.info.run_id, "train/loss")
+    assert [point.step for point in found] == [2, 4, 6, 8, 10, 12]

@@ -221,27 +221,6 @@ def test_the_learning_rate_follows_its_schedule(make, monkeypatch):
     assert [each["learning_rate"] for each in made] == pytest.approx(expected)
 
 
-def test_the_loss_curve_is_cross_entropy_per_token(make, monkeypatch):
-    results, tokens = [], []
-    original = Updater.update_weights
-
-    def make_update(self, batches, **keywords):
-        results.append(original(self, batches, **keywords))
-        tokens.append(keywords["num_tokens"])
-        return results[-1]
-
-    monkeypatch.setattr(Updater, "update_weights", make_update)
-    trainer = make("training.max_updates=4", "training.log_every=2")
-
-    trainer.train()
-
-    curve = read_scalars(trainer.directory.tensorboard)["train/loss"]
-    for update in (2, 4):
-        part = slice(update - 2, update)
-        expected = sum(each.losses["loss"][0] for each in results[part]) / sum(tokens[part])
-        assert curve[update] == pytest.approx(expected, rel=1e-6)
-
-
 @pytest.mark.parametrize(
     ("update", "kept"), [(2, "no checkpoint was written yet"), (9, r"last\.pt is not affected")]
 )

@@ -16,6 +16,9 @@ from seq2seq.config.schema import TrainConfig, build_model, load_config
 from seq2seq.data.batching import Batch, TokenLinks, collate
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import Ranks
+from seq2seq.runtime.process import DeviceMemoryError
+from seq2seq.training import updates
+from seq2seq.training.losses import training_loss
 from seq2seq.training.preparation import PreparedData, prepare_data
 from seq2seq.training.updates import (
     NonFiniteError,
@@ -222,6 +225,30 @@ def test_a_gradient_that_is_not_finite_stops_before_the_step(folder):
     with pytest.raises(NonFiniteError, match=r"^update 3: the gradient's norm is (nan|inf)"):
         subject.make(subject.batch(2, 3), update=3)
 
+    assert is_equal(subject.weights(), before)
+
+
+def test_a_batch_that_does_not_fit_names_the_batches_and_the_keys(folder, monkeypatch):
+    subject = setup(folder, "training.accumulation=2")
+    batches, before = (subject.batch(0, 1), subject.batch(2, 3, 4)), subject.weights()
+    left = [False, True]
+
+    def loss(*arguments, **keywords):
+        if left.pop(0):
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return training_loss(*arguments, **keywords)
+
+    monkeypatch.setattr(updates, "training_loss", loss)
+
+    with pytest.raises(DeviceMemoryError) as caught:
+        subject.make(*batches, update=7)
+
+    text = str(caught.value)
+    assert text.startswith("update 7: the memory of a GPU is too small for ") and "\n" not in text
+    sizes = [" x ".join(map(str, batch.target_ids.shape)) for batch in batches]
+    keys = ("training.batching.size=4", "accumulation=2", "data.max_length")
+    for named in (*(f"{size} target tokens" for size in sizes), *keys):
+        assert named in text
     assert is_equal(subject.weights(), before)
 
 

@@ -198,15 +198,6 @@ def test_too_little_memory_of_a_gpu_names_the_batch_and_the_key(tmp_path, monkey
     )
 
 
-@pytest.mark.parametrize("training", [True, False])
-def test_the_mode_of_the_model_is_restored(tmp_path, answers, training):
-    model = FakeModel(1).train(training)
-
-    evaluator(tmp_path).evaluate(model, slow=False)
-
-    assert model.training is training
-
-
 @pytest.fixture
 def trainer(tmp_path):
     trainer = tiny_trainer(tmp_path, "training.validation.metric=loss")
