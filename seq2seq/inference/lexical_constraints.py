@@ -52,8 +52,6 @@ def encode_prefixes(
     Raises:
         PrefixError: A prefix is longer than its translation may be.
     """
-    if not any(sentence.prefix for sentence in sentences):
-        return [EncodedLine("", [])] * len(sources)
     prefixes = [sentence.prefix.strip() for sentence in sentences]
     encoded = encode_targets(prefixes, sources, tokenizer)
     for row, (prefix, source) in enumerate(zip(encoded, sources, strict=True)):

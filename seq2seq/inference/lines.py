@@ -326,7 +326,10 @@ class LineTranslator(ABC):
                 splitter.stays,
                 recases=splitter.recases,
             )
-            encoded = list(map(EncodedPair, sources, encode_targets(sentences, sources)))
+            targets = [EncodedLine("", [])] * len(sources)
+            if any(sentence.prefix for sentence in sentences):
+                targets = encode_targets(sentences, sources)
+            encoded = list(map(EncodedPair, sources, targets))
             batches = cut_batches([pair.length for pair in encoded], batch_size)
             results = self._map(function, [[encoded[row] for row in rows] for rows in batches])
             found = in_order(batches, _announced(results, counts))
