@@ -179,22 +179,14 @@ def run_module(workplace: Path, module: str, arguments: list[str]) -> None:
             assert not end.code, f"{module} {shlex.join(arguments)} ended with {end.code}"
 
 
-def run_shell(
-    workplace: Path, command: str, *, stdin: int = subprocess.DEVNULL
-) -> subprocess.CompletedProcess[str]:
-    """Run a command in a shell, in which a pipe fails if one of its parts fails.
-
-    Args:
-        workplace: the directory to run it in.
-        command: of the page.
-        stdin: a file's descriptor.
-    """
+def run_shell(workplace: Path, command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in a shell, in which a pipe fails if one of its parts fails."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     return subprocess.run(
         ["bash", "-o", "pipefail", "-c", command],
         cwd=workplace,
         env={**os.environ, "PATH": path, "OMP_NUM_THREADS": "1"},
-        stdin=stdin,
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=120,

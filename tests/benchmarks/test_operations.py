@@ -5,13 +5,11 @@ import torch
 from tiny_training import SMALL, fits
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.operations import count_operations, product_rate
+from benchmarks.operations import count_operations
 from seq2seq.config.schema import build_model, load_config
 from seq2seq.data.batching import Batch
 from seq2seq.kernels import Kernels
 from seq2seq.kernels.products import use_kernels
-from seq2seq.runtime.devices import Precision
-from seq2seq.runtime.numerics import Numerics
 from seq2seq.training.losses import training_loss
 
 NUM_SENTENCES, SOURCE_LENGTH, TARGET_LENGTH, VOCABULARY = 3, 6, 5, 40
@@ -47,7 +45,3 @@ def test_formula_agrees_with_counted_products(attention, batch):
 
     counted = counter.get_total_flops() / batch.target_mask.sum()
     assert count_operations(model, batch) == pytest.approx(float(counted), rel=0.05)
-
-
-def test_rate_of_products_is_positive():
-    assert product_rate(Numerics(torch.device("cpu"), Precision.fp32), size=16) > 0

@@ -3,11 +3,9 @@
 import contextlib
 import gzip
 import json
-import os
 import re
 import shlex
 import shutil
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
@@ -35,7 +33,7 @@ from web_runtime_cache import CACHE, PACKAGE
 from seq2seq.cli.prepare import PrepareConfig
 from seq2seq.cli.score import ScoreConfig
 from seq2seq.cli.serve import load_model, load_serve_config, read_keys
-from seq2seq.cli.translate_config import TranslateConfig, load_translate_config
+from seq2seq.cli.translate_config import TranslateConfig
 from seq2seq.config.schema import TrainConfig, config_groups, load_config
 from seq2seq.search.config import BeamConfig, GreedyConfig, MbrConfig, SamplingConfig
 from seq2seq.serving.models import ServeConfig
@@ -173,30 +171,13 @@ def run_in_shell(workplace: Path, command: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def run_pipe(workplace: Path, command: str) -> None:
-    """Run the part before the pipe in a shell, and the translation in this process."""
-    before, _, translation = command.rpartition(" | ")
-    done = run_shell(workplace, f"{before} > piped")
-    assert done.returncode == 0, done.stderr
-    with pytest.MonkeyPatch.context() as patch, (workplace / "piped").open() as file:
-        patch.setattr(sys, "stdin", file)
-        run_translation(workplace, translation)
+def compose_training(workplace: Path, command: str) -> None:
+    """Compose the first job of what starts processes of its own.
 
-
-def compose_processes(workplace: Path, command: str) -> None:
-    """Compose the training of several processes, which training/test_processes.py runs."""
-    assert shlex.split(command)[:3] == ["torchrun", "--nproc-per-node=2", "train.py"]
-    run_script(workplace, "train.py", [*quickened(shlex.split(command)[3:]), "--cfg", "job"])
-
-
-def compose_sweep(workplace: Path, command: str) -> None:
-    """Compose the configuration of a sweep whose jobs have processes of their own.
-
-    tests/cli/test_launchers.py runs such sweeps.
+    tests/training/test_processes.py and tests/cli/test_launchers.py run such trainings.
     """
-    given = [each for each in quickened(shlex.split(command)[2:]) if each != "-m"]
-    first = [re.sub(r"^(seed|attention)=(\w+),.*", r"\1=\2", each) for each in given]
-    run_script(workplace, "train.py", [*first, "--cfg", "all"])
+    arguments = shlex.split(command.partition("train.py ")[2])
+    run_script(workplace, "train.py", [*first_job(quickened(arguments)), "--cfg", "all"])
 
 
 def run_search(workplace: Path, command: str) -> None:
@@ -204,18 +185,6 @@ def run_search(workplace: Path, command: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # at the import of optuna
         run_training(workplace, few)
-
-
-def run_prompt(workplace: Path, command: str) -> None:
-    """Type two lines at a pseudo-terminal."""
-    pty = pytest.importorskip("pty", reason="pseudo-terminals exist on POSIX only")
-    keyboard, terminal = pty.openpty()
-    os.write(keyboard, b"Der Hund.\nJa.\n\x04")
-    done = run_shell(workplace, command, stdin=terminal)
-    os.close(terminal)
-    os.close(keyboard)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("\n") == 2
 
 
 def run_tensorboard(workplace: Path, command: str) -> None:
@@ -252,13 +221,13 @@ RUNNERS: dict[str, Callable[[Path, str], None]] = {
     r"make sample": run_sample,
     r"make \w+( [A-Z_]+=\S+)*": run_make,
     r"pip install .*|source \.venv/bin/activate": run_installation,
-    r"python train\.py .*hydra/launcher=.*": compose_sweep,
+    r"python train\.py .*hydra/launcher=.*": compose_training,
     r"python train\.py .*hparams_search=.*": run_search,
     r"git clone .*": run_clone,
     rf"python train\.py{ARGUMENTS}": run_training,
     r"torchrun .* benchmarks/.*": find_script,
-    r"torchrun .*": compose_processes,
-    r"python translate\.py checkpoint=\S+": run_prompt,
+    r"torchrun .* train\.py .*": compose_training,
+    r"python translate\.py checkpoint=\S+": run_in_shell,  # an empty prompt
     rf"python translate\.py {ARGUMENTS}": run_translation,
     r"python -m seq2seq\.cli\.export .*format=web.*": run_page_export,
     r"python -m seq2seq\.cli\.(score|average|prepare|report|export) .*": run_command,
@@ -269,7 +238,7 @@ RUNNERS: dict[str, Callable[[Path, str], None]] = {
     r"curl .*": run_curl,
     r"docker (build|run|compose) .*": run_docker,
     r"(cp|gzip|head|mkdir|paste|printf|sort|tail) .*|cat [^|]*": run_in_shell,
-    r"(echo|cat|sed) .* \| python translate\.py .*": run_pipe,
+    r"(echo|cat|sed) .* \| python translate\.py .*": run_in_shell,
     r"python translate\.py .* \| head .*": run_in_shell,
 }
 """how a command is run, by a pattern of all of it; the first that fits"""
@@ -352,20 +321,6 @@ def test_every_command_runs(workplace: Path, command: str) -> None:
     outputs, inputs = (paths_of(workplace, command, key) for key in ("output", "input"))
     if outputs and inputs and outputs[0].is_file() and "shard=" not in command:
         assert num_lines(outputs) == num_lines(inputs) > 0
-
-
-@pytest.mark.parametrize(
-    "command", [each for each in OTHERS if runner(each) in (run_training, run_translation)]
-)
-def test_every_other_command_is_composed(workplace: Path, command: str) -> None:
-    """As its first job, if it is a sweep."""
-    arguments = shlex.split(command)[2:]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(workplace)
-        if runner(command) is run_translation:
-            load_translate_config(*arguments)
-        else:
-            run_script(workplace, "train.py", [*first_job(arguments), "--cfg", "job"])
 
 
 @pytest.mark.parametrize("path", [page.name for page in HERE if page.num_examples()])
@@ -489,6 +444,8 @@ def test_every_key_that_a_page_names_exists() -> None:
     known = keys_of(TrainConfig) | keys_of(TranslateConfig) | keys_of(ServeConfig)
     for group, types in config_groups().items():
         known |= {key for config in types.values() for key in keys_of(config, f"{group}.")}
+    example = (ROOT / "docs/examples/huggingface.py").read_text(encoding="utf-8")
+    known |= {f"data.{name}" for name in re.findall(r"^    (\w+): ", example, re.MULTILINE)}
     groups = {*config_groups(), "model", "training"}
     pattern = re.compile(rf"`((?:{'|'.join(sorted(groups))})\.[a-z_.]+)(?:=[^`]*)?`")
 
