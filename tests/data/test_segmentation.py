@@ -2,7 +2,6 @@
 
 import queue
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from seq2seq.data.batching import (
     BatchUnit,
     EncodedCorpus,
     SampledCorpus,
-    samples_segmentations,
 )
 from seq2seq.data.cache import encode_corpus
 from seq2seq.data.config import DataConfig, OnInvalid, SentencePieceConfig
@@ -167,11 +165,6 @@ def test_a_text_that_lost_pairs_is_refused(data, monkeypatch):
 
     with pytest.raises(ValueError, match="train: the text has fewer pairs than at the start"):
         corpus.epoch(8)
-
-
-def test_only_a_configuration_with_sampling_samples():
-    assert not samples_segmentations(replace(CONFIGS["bpe"], sampling_alpha=0.0))
-    assert samples_segmentations(CONFIGS["bpe"])
 
 
 def test_batches_fit_the_segmentations_of_their_epoch(name, data):

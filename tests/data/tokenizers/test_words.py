@@ -219,7 +219,6 @@ def test_languages_without_moses_rules_use_english_ones_with_a_warning(caplog):
 
     tokenizers = train_tokenizers(config, list_corpus([(line, line)]))
 
-    english = knowing(line, tokenizer="moses", language="en")
     assert caplog.messages == [
         f"tokenizer=words: moses has no rules for '{language}' and splits words by its English "
         "rules; for other rules set data.source and data.target to language codes such as de and "
@@ -227,10 +226,9 @@ def test_languages_without_moses_rules_use_english_ones_with_a_warning(caplog):
         for language in ("source", "target")
     ]
     for tokenizer in tokenizers:
-        assert tokenizer.tokens(tokenizer.encode([line])[0]) == english.tokens(
-            english.encode([line])[0]
-        )
-        assert tokenizer.decode(tokenizer.encode([line])[0]) == line
+        [ids] = tokenizer.encode([line])
+        assert tokenizer.tokens(ids) == ["isn", "'t", "it", "?", "e.g.", "l", "'eau"]
+        assert tokenizer.decode(ids) == line
 
 
 def test_spacy_splits_words_if_it_has_the_model_of_the_language(monkeypatch):
