@@ -97,7 +97,3 @@ def test_results_are_those_of_the_best_checkpoint(tmp_path, split):
     assert read_results(tmp_path) == read_results(tmp_path / "best.pt")
     assert read_results(tmp_path) == RESULTS._replace(split=split, content=content)
     assert read_results(tmp_path / "last.pt") is None
-
-
-def test_checkpoint_outside_a_run_has_no_results(tmp_path):
-    assert read_results(tmp_path / "best.pt") is None

@@ -32,13 +32,6 @@ def two_hypotheses():
     return Translation("ja", [4, UNK], ["j", "<unk>", "</s>"], [found, worse])
 
 
-def test_text_and_score_are_those_of_the_first_hypothesis():
-    translation = two_hypotheses()
-
-    assert (translation.text, translation.score) == ("yes", -1.5)
-    assert translation.num_unknown_tokens == 1
-
-
 def test_repr_is_short_and_names_text_and_score():
     translation = two_hypotheses()
 

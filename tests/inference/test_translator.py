@@ -190,12 +190,6 @@ def test_the_search_of_the_checkpoint_is_used_and_can_be_changed(translator):
     assert max(len(each.best.tokens) for each in default) > 1
 
 
-def test_an_iterator_is_translated_too(translator):
-    once = iter(SENTENCES)
-
-    assert len(translator(once, GREEDY)) == len(SENTENCES)
-
-
 @pytest.mark.parametrize("sentences", ["Ein Hund.", "", [b"Ein Hund."], [None], [["Ein Hund."]]])
 def test_anything_but_a_list_of_strings_is_refused(translator, sentences):
     with pytest.raises(TypeError, match=r"must be a list of strings; write translator\(\[sent"):

@@ -163,14 +163,6 @@ def test_a_failing_line_fails_its_own_request_only(recorder):
         assert batcher.submit(["c"], GREEDY).result(10) == ["C"]
 
 
-def test_a_translator_that_loses_a_line_fails_the_request():
-    with Batcher(lambda lines, decoding: lines[1:]) as batcher:
-        future = batcher.submit(["a"], GREEDY)
-
-        with pytest.raises(ValueError, match="shorter"):
-            future.result(10)
-
-
 def test_more_lines_than_may_wait_are_refused(recorder):
     with Batcher(recorder, max_waiting=3) as batcher:
         shut(recorder, batcher)
@@ -226,11 +218,6 @@ def test_a_request_may_be_repeated_when_it_is_overdue(recorder):
 
         assert other.result(timeout=10) == ["B"]
         assert repeated[0].result(timeout=10) == ["A"]
-
-
-def test_a_request_without_lines_is_answered():
-    with Batcher(Recorder()) as batcher:
-        assert batcher.submit([], GREEDY).result(10) == []
 
 
 def test_a_request_is_translated_by_the_function_that_it_came_for(recorder):

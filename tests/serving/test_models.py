@@ -28,15 +28,6 @@ def ask(models, pair, line="a"):
     return translation.text
 
 
-def test_each_pair_has_its_model(make_models):
-    models = make_models("de-en", "en-de")
-
-    assert models.pairs == [("de", "en"), ("en", "de")]
-    assert ask(models, ("en", "de"), "ja") == "JA"
-    assert models.are_ready
-    assert models.num_waiting == 0
-
-
 def test_two_models_of_a_pair_are_refused(make_models):
     with pytest.raises(ValueError, match="checkpoint=de-en translates de-en, as another one does"):
         make_models("de-en", "de-en")

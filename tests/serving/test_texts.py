@@ -44,10 +44,6 @@ def test_chinese_translations_are_joined_without_spaces(read):
     )
 
 
-def test_an_empty_translation_leaves_no_space():
-    assert split_text("Ja. Nein. Ja.", split_sentences).join(["a", "", "b"]) == "a b"
-
-
 def test_the_text_of_a_line_is_that_of_translating_with_split_lines():
     translator = make_translator()
     line = "ein hund rennt. Der schnee ist tief. Ja! nein und ja"
