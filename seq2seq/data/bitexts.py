@@ -30,7 +30,7 @@ class Row(NamedTuple):
     """Fault that the format shows, one of `quality.FAULTS`."""
 
 
-_Found = tuple[tuple[str | None, str | None], list[tuple[str, str, str | None]]]
+_Found = tuple[tuple[str | None, str | None], Sequence[tuple[str, str, str | None]]]
 """Languages that a file names, and the sources, targets and faults of its pairs."""
 _Reader = Callable[[Path, str | None, str | None], _Found]
 
