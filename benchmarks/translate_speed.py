@@ -21,13 +21,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.translate_cases import (
-    Case,
-    Command,
-    ask_peer,
-    read_test_set,
-    time_in_turn,
-)
+from benchmarks.translate_cases import Case, Command, ask_peer, read_test_set, time_in_turn
 from seq2seq.cli.translate_config import TranslateConfig, load_translate_config
 from seq2seq.evaluation.measures import score_texts
 from seq2seq.evaluation.metrics import DEFAULT_RULE, signature

@@ -7,14 +7,7 @@ import sys
 import pytest
 
 import seq2seq
-from seq2seq import (
-    Pair,
-    batch_gradients,
-    build_model,
-    load_config,
-    make_batch,
-    train_tokenizers,
-)
+from seq2seq import Pair, batch_gradients, build_model, load_config, make_batch, train_tokenizers
 
 
 def test_all_names_are_loaded_from_their_modules():

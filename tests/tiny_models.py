@@ -12,13 +12,7 @@ from tiny_attention import VARIANTS, attention_sizes
 from torch import Tensor, nn
 
 from seq2seq.attention.base import AttentionConfig
-from seq2seq.model.config import (
-    Bridge,
-    DecoderConfig,
-    EncoderConfig,
-    ModelConfig,
-    TiedEmbeddings,
-)
+from seq2seq.model.config import Bridge, DecoderConfig, EncoderConfig, ModelConfig, TiedEmbeddings
 from seq2seq.model.seq2seq import Seq2Seq
 
 CONFIGS = Path(__file__).parent.parent / "configs"

@@ -25,12 +25,7 @@ with imports_in_one_line():
         describe_spacing,
         describe_tokens,
     )
-    from seq2seq.evaluation.significance import (
-        LEVEL,
-        MetricScore,
-        SystemScores,
-        compare_systems,
-    )
+    from seq2seq.evaluation.significance import LEVEL, MetricScore, SystemScores, compare_systems
     from seq2seq.files.atomic import whole_files
     from seq2seq.files.text import open_lines
 

@@ -6,15 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated
 
-from seq2seq.checks import (
-    Config,
-    Count,
-    FilePath,
-    FilePaths,
-    Range,
-    Threads,
-    field_types,
-)
+from seq2seq.checks import Config, Count, FilePath, FilePaths, Range, Threads, field_types
 from seq2seq.cli.command_line import load_command
 from seq2seq.cli.outputs import check_overwrites
 from seq2seq.export.folder import check_decoding

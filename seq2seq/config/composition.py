@@ -159,6 +159,8 @@ def describe_error(error: BaseException) -> str:
     key = getattr(error, "full_key", None)
     kept = [line for line in lines if line and not line.startswith(_NOISE)]
     text = " ".join(kept) or type(error).__name__
+    if text.startswith("Config group override must be"):
+        return "a part is chosen by its name, for example attention=none; this is not a name"
     if key and text.endswith("is not Optional"):
         return f"{key}=null: this key needs a value"
     if text.endswith("is not a ListConfig, list or tuple."):

@@ -6,12 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from seq2seq.inference.tally import StreamCounts, named_lines
-from seq2seq.inference.translations import (
-    EncodedLine,
-    TextTokenizer,
-    Translation,
-    encode_targets,
-)
+from seq2seq.inference.translations import EncodedLine, TextTokenizer, Translation, encode_targets
 from seq2seq.search.config import DecodingConfig
 from seq2seq.special_tokens import UNK
 

@@ -11,12 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from seq2seq.data.tokenizers.interface import (
-    Tokenizer,
-    TokenizerPair,
-    leading_symbols,
-    word_at,
-)
+from seq2seq.data.tokenizers.interface import Tokenizer, TokenizerPair, leading_symbols, word_at
 from seq2seq.evaluation.alignment import argmax_links, word_weights
 from seq2seq.evaluation.measures import Sentences
 from seq2seq.evaluation.metrics import chrf_of_each_other

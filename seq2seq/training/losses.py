@@ -31,14 +31,7 @@ from seq2seq.data.batching import (
     link_tokens,
     samples_segmentations,
 )
-from seq2seq.data.cache import (
-    ArrayWriter,
-    cache_path,
-    cached,
-    digest,
-    encoding_key,
-    read_arrays,
-)
+from seq2seq.data.cache import ArrayWriter, cache_path, cached, digest, encoding_key, read_arrays
 from seq2seq.data.corpus import Corpus, Pair
 from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.kernels.vocabulary_loss import vocabulary_loss

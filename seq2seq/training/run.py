@@ -16,12 +16,7 @@ from seq2seq.data.tokenizers.interface import TokenizerPair, share_ids
 from seq2seq.data.tokenizers.words import load_vectors
 from seq2seq.kernels.products import kernels_in_use
 from seq2seq.model.config import TiedEmbeddings
-from seq2seq.model.seq2seq import (
-    OTHER_IDS,
-    Seq2Seq,
-    count_parameters,
-    count_shared_parameters,
-)
+from seq2seq.model.seq2seq import OTHER_IDS, Seq2Seq, count_parameters, count_shared_parameters
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.distributed import Ranks, process_group
 from seq2seq.runtime.numerics import Numerics, choose_numerics, derive_seed, memory_errors_named

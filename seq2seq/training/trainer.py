@@ -8,11 +8,7 @@ from dataclasses import asdict, replace
 
 import torch
 
-from seq2seq.checkpoints.checkpoint import (
-    Checkpoint,
-    TrainingState,
-    save_checkpoint,
-)
+from seq2seq.checkpoints.checkpoint import Checkpoint, TrainingState, save_checkpoint
 from seq2seq.checks import counted
 from seq2seq.config.schema import TrainConfig
 from seq2seq.data.batching import Batch, Batches, Numbers, collate

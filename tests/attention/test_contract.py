@@ -2,13 +2,7 @@ import dataclasses
 
 import pytest
 import torch
-from tiny_attention import (
-    VALUE_SIZE,
-    VARIANTS,
-    attention_sizes,
-    tiny_attention,
-    tiny_sources,
-)
+from tiny_attention import VALUE_SIZE, VARIANTS, attention_sizes, tiny_attention, tiny_sources
 from torch.testing import assert_close
 
 from seq2seq.attention.additive import CoverageAttention, CoverageConfig

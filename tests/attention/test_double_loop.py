@@ -5,14 +5,7 @@ import math
 
 import pytest
 import torch
-from tiny_attention import (
-    VARIANTS,
-    Sources,
-    attend,
-    mix_by_loop,
-    tiny_attention,
-    tiny_sources,
-)
+from tiny_attention import VARIANTS, Sources, attend, mix_by_loop, tiny_attention, tiny_sources
 from torch.testing import assert_close
 
 # B=3, T=4, S=5; Q=6, K=10 (6 where the type asks it), V=7

@@ -6,11 +6,7 @@ from tiny_attention import attention_config, draw_sequences, sequence_attention
 from torch import nn
 from torch.testing import assert_close
 
-from seq2seq.attention.multihead import (
-    CausalSelfAttention,
-    CrossAttention,
-    SelfAttention,
-)
+from seq2seq.attention.multihead import CausalSelfAttention, CrossAttention, SelfAttention
 
 CONFIG = attention_config("multihead")
 

@@ -4,13 +4,7 @@ import dataclasses
 
 import pytest
 import torch
-from tiny_attention import (
-    DiagonalAttention,
-    attend,
-    attention_config,
-    tiny_attention,
-    tiny_sources,
-)
+from tiny_attention import DiagonalAttention, attend, attention_config, tiny_attention, tiny_sources
 from torch.testing import assert_close
 
 from seq2seq.attention.additive import LocationConfig

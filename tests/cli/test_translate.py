@@ -11,13 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tiny_translator import (
-    BEAM,
-    GREEDY,
-    SENTENCES,
-    make_translate_config,
-    write_checkpoint,
-)
+from tiny_translator import BEAM, GREEDY, SENTENCES, make_translate_config, write_checkpoint
 
 from seq2seq.cli.translate import main, translate
 from seq2seq.cli.translate_config import UnknownTokens

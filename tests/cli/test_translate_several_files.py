@@ -4,12 +4,7 @@ import json
 import logging
 
 import pytest
-from tiny_translator import (
-    GREEDY,
-    SENTENCES,
-    make_translate_config,
-    make_translator,
-)
+from tiny_translator import GREEDY, SENTENCES, make_translate_config, make_translator
 
 from seq2seq.cli.translate import translate
 from seq2seq.cli.translate_config import OutputFormat

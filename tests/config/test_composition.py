@@ -99,6 +99,7 @@ def error_of(*overrides: str) -> str:
             "unknown attention 'dott'; one of: additive, coverage, dot, gaussian, general, local, "
             "location, multihead, none, uniform; one of your own needs plugins=[FILE.py]",
         ),
+        ("attention=null", "a part is chosen by its name, for example attention=none; this is not"),
         ("+model.encoder.extra.deep=1", "unknown key 'model.encoder.extra'; remove it"),
         ("+extra=1", "unknown key 'extra'; remove it"),
         (

@@ -9,13 +9,7 @@ from tiny_data import list_corpus, shared
 
 from seq2seq.config.schema import load_config
 from seq2seq.data import batching
-from seq2seq.data.batching import (
-    Batches,
-    BatchingConfig,
-    BatchUnit,
-    EncodedCorpus,
-    SampledCorpus,
-)
+from seq2seq.data.batching import Batches, BatchingConfig, BatchUnit, EncodedCorpus, SampledCorpus
 from seq2seq.data.cache import encode_corpus
 from seq2seq.data.config import DataConfig, OnInvalid, SentencePieceConfig
 from seq2seq.data.corpus import Pair

@@ -4,13 +4,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_translator import (
-    BEAM,
-    TOKENIZERS,
-    make_checkpoint,
-    make_translator,
-    translated,
-)
+from tiny_translator import BEAM, TOKENIZERS, make_checkpoint, make_translator, translated
 
 from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.data.tokenizers.interface import SymbolTokenizer

@@ -2,11 +2,7 @@ import pytest
 import torch
 from tiny_translator import make_translator
 
-from seq2seq.data.tokenizers.interface import (
-    RuledTokenizer,
-    SymbolTokenizer,
-    TokenizerPair,
-)
+from seq2seq.data.tokenizers.interface import RuledTokenizer, SymbolTokenizer, TokenizerPair
 from seq2seq.data.tokenizers.words import CharacterTokenizer, WordTokenizer
 from seq2seq.inference.lines import join_translations
 from seq2seq.inference.scoring import attention_links

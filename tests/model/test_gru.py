@@ -10,12 +10,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.testing import assert_close
 
-from seq2seq.model.gru import (
-    BidirectionalGRU,
-    GRUCell,
-    direction_parameters,
-    flatten_direction,
-)
+from seq2seq.model.gru import BidirectionalGRU, GRUCell, direction_parameters, flatten_direction
 
 # T=5 steps, B=4 rows, I=3, H=2 of one direction
 LENGTHS = [5, 1, 0, 3]

@@ -11,10 +11,7 @@ import torch
 from tiny_training import read_scalars, tiny_config, tiny_run
 from worker_processes import COMPARABLE, start_python
 
-from seq2seq.runtime.distributed import (
-    process_group,
-    read_ranks,
-)
+from seq2seq.runtime.distributed import process_group, read_ranks
 
 OVERRIDES = (
     *COMPARABLE,

@@ -4,14 +4,7 @@ import shutil
 import numpy as np
 import pytest
 from plotly.offline import get_plotlyjs
-from tiny_study import (
-    SIGNATURE,
-    change_results,
-    read_study,
-    record_failure,
-    write_run,
-    write_study,
-)
+from tiny_study import SIGNATURE, change_results, read_study, record_failure, write_run, write_study
 
 from seq2seq.studies import sentences as module
 from seq2seq.studies.comparison import Agreement, Difference, compare_measures

@@ -10,11 +10,7 @@ from seq2seq.config.schema import (
     TeacherForcingSchedule,
     TeacherForcingUnit,
 )
-from seq2seq.training.schedules import (
-    draw_forced_mask,
-    learning_rate_factor,
-    teacher_forcing_ratio,
-)
+from seq2seq.training.schedules import draw_forced_mask, learning_rate_factor, teacher_forcing_ratio
 
 CPU = torch.device("cpu")
 SHORT = 1 / (1 + math.exp(5))

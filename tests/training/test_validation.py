@@ -8,13 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from tiny_training import (
-    read_scalars,
-    tiny_numerics,
-    tiny_run,
-    tiny_trainer,
-    write_corpus,
-)
+from tiny_training import read_scalars, tiny_numerics, tiny_run, tiny_trainer, write_corpus
 from tiny_translator import GREEDY
 
 from seq2seq.config.schema import Metric, load_config
@@ -30,12 +24,7 @@ from seq2seq.search.config import Hypothesis
 from seq2seq.training.curves import TensorBoard
 from seq2seq.training.preparation import EvaluationSet
 from seq2seq.training.updates import NonFiniteError
-from seq2seq.training.validation import (
-    Evaluator,
-    add_to_history,
-    metric_value,
-    read_history,
-)
+from seq2seq.training.validation import Evaluator, add_to_history, metric_value, read_history
 
 # Source tokens a, space, b, EOS; target tokens z, space, y: rows z, space, y, EOS.
 WEIGHTS = [

@@ -6,12 +6,7 @@ from itertools import pairwise
 import pytest
 import torch
 from colors import contrast
-from headless_browser import (
-    needs_browser,
-    open_browser,
-    open_page,
-    shades_of,
-)
+from headless_browser import needs_browser, open_browser, open_page, shades_of
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
