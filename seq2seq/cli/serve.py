@@ -18,7 +18,7 @@ with imports_in_one_line():
     from seq2seq.files.text import open_lines
     from seq2seq.runtime.devices import Engine
     from seq2seq.runtime.process import keep_freed_memory, log_to_stderr
-    from seq2seq.search.config import SEARCHES, DecodingConfig
+    from seq2seq.search.config import CONFIG_TYPES, DecodingConfig
     from seq2seq.serving.models import LoadedModel, ServeConfig
     from seq2seq.text.sentences import Split
 
@@ -46,7 +46,7 @@ def load_serve_config(*arguments: str) -> ServeConfig:
 
 def _searches(given: Mapping[str, str]) -> Mapping[str, type[DecodingConfig]]:
     """Return the searches; the service does not use searches of plug-ins."""
-    return SEARCHES
+    return CONFIG_TYPES
 
 
 def serve(config: ServeConfig) -> None:

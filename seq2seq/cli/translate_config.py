@@ -12,7 +12,7 @@ from seq2seq.cli.outputs import check_overwrites
 from seq2seq.export.folder import check_decoding
 from seq2seq.kernels import Kernels
 from seq2seq.runtime.devices import Device, Engine, Precision
-from seq2seq.search.config import SEARCHES, DecodingConfig
+from seq2seq.search.config import CONFIG_TYPES, DecodingConfig
 from seq2seq.text.sentences import Split
 
 _SHARD = re.compile("([1-9][0-9]{0,8})/([1-9][0-9]{0,8})")
@@ -220,7 +220,7 @@ class TranslateConfig(Config):
 def searches(given: Mapping[str, str]) -> Mapping[str, type[DecodingConfig]]:
     """Return the searches of an engine; only engine=torch has those of plug-ins."""
     if given.get("engine") == Engine.onnx.name:
-        return SEARCHES
+        return CONFIG_TYPES
     try:
         from seq2seq.search.registry import decoding_config_types
     except ModuleNotFoundError as error:

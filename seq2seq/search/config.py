@@ -188,10 +188,10 @@ class SamplingConfig(DecodingConfig):
         return self if self.n_best == 1 else replace(self, n_best=self.num_samples)
 
 
-SEARCHES: dict[str, type[DecodingConfig]] = {
+CONFIG_TYPES: dict[str, type[DecodingConfig]] = {
     each().name: each for each in (GreedyConfig, BeamConfig, MbrConfig, SamplingConfig)
 }
-"""The searches of this package; plug-ins register others in `seq2seq.search.registry`."""
+"""Types of the searches of this package; `seq2seq.search.registry` has those of plug-ins too."""
 DEFAULT_SEARCH = BeamConfig()
 """The search of every translator unless another one is chosen; validation searches greedily."""
 
