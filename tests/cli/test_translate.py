@@ -248,7 +248,7 @@ def test_a_file_without_phrases_is_refused(translated, write):
 
 def test_unknown_words_are_kept_or_copied(tmp_path, write, capfdbinary):
     units = {"source": ["ja"], "target": ["yes"]}
-    options = {"tokenizer": "moses", "language": "en", "lowercase": False, "joins": True}
+    options = {"tokenizer": "moses", "language": "en", "lowercase": False}
     words = TokenizerPair(*(WordTokenizer(unit, **options) for unit in units.values()))
     checkpoint = write_checkpoint(tmp_path / "words", tokenizers=words)
     keys = {"input": write("input", "ja Berlin\n"), "prefixes": write("prefixes", "Rom\n")}
