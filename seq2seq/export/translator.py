@@ -1,4 +1,4 @@
-"""Translate with an exported model: numpy, onnxruntime and sentencepiece, without torch."""
+"""Translate with an exported model: onnxruntime and sentencepiece, without torch."""
 
 # B batch, K hypotheses of each sentence, R = B * K rows, S source length, T target length, N heads
 
