@@ -221,3 +221,15 @@ def test_messy_text_is_made_and_what_is_lost_of_it_is_counted(
     assert [row[0] for row in rows[-3:]] == ["command", "exported model", "service"]
     assert [row[2].split()[-1] for row in rows[4:-3]] == ["3", "5", *["50"] * 8]
     assert [row[1].split()[0] for row in rows[-3:]] == ["0", "0", "0"]
+
+
+def test_race_draws_a_panel_for_each_corpus(run, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    rows = ["corpus,system,seed,minutes,processor_minutes,bleu,chrf"]
+    rows += [f"a de-en,{each},1,5,5.1,30.0,50.0" for each in ("seq2seq", "joeynmt")]
+    rows += ["b de-en,seq2seq,1,15,15.2,20.0,40.0"]
+    (tmp_path / "race.csv").write_text("\n".join(rows) + "\n")
+
+    run("race", "chart", f"--work={tmp_path}")
+
+    assert (tmp_path / "race.png").stat().st_size > 5000
