@@ -46,13 +46,13 @@ sentencepiece.SentencePieceTrainer.train(
 """
 SIDE = """{{lang: {language}, max_length: 100, level: bpe, voc_file: vocab.txt,
           tokenizer_type: sentencepiece, tokenizer_cfg: {{model_file: sp.model}}}}"""
-CONFIG = """
+DATA = """
 name: peer
 joeynmt_version: "2.3.0"
 model_dir: {model}
 use_cuda: {cuda}
 fp16: false
-random_seed: 42
+random_seed: {seed}
 data:
     train: train
     dev: val
@@ -60,7 +60,11 @@ data:
     dataset_type: plain
     src: {source_side}
     trg: {target_side}
-testing:
+"""
+"""The beginning of each configuration."""
+CONFIG = (
+    DATA
+    + """testing:
     beam_size: {beam}
     beam_alpha: 1.0
     batch_size: 64
@@ -94,6 +98,7 @@ model:
               hidden_size: 512, dropout: 0.2, hidden_dropout: 0.2, num_layers: 1,
               input_feeding: true, init_hidden: bridge, attention: bahdanau}}
 """
+)
 WITHOUT_END = 10**9
 UPDATES_PER_VALIDATION = 230
 """About an epoch of Multi30k; a multiple of logging_freq."""
@@ -157,14 +162,13 @@ class JoeyNMT:
         bleu = sacrebleu.corpus_bleu(lines, [references.removesuffix("\n").split("\n")]).score
         return len(lines) / (seconds[1] - seconds[0]), bleu
 
-    def _configure(self, **values: object) -> str:
+    def _configure(self, template: str = CONFIG, **values: object) -> str:
         options = self._options
         sides = (SIDE.format(language=language) for language in (options.source, options.target))
-        config = CONFIG.format(
-            **dict(zip(("source_side", "target_side"), sides, strict=True)),
-            **values,
-            **{"test": options.test, "beam": options.beam, "cuda": str(options.cuda).lower()},
-        )
+        known = {"test": options.test, "beam": getattr(options, "beam", 1), "seed": 42}
+        known["cuda"] = str(getattr(options, "cuda", False)).lower()
+        known |= dict(zip(("source_side", "target_side"), sides, strict=True))
+        config = template.format(**known | values)
         (self._work / "peer.yaml").write_text(config, encoding="utf-8")
         return "peer.yaml"
 

@@ -31,26 +31,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import sacrebleu
-from joeynmt import SIDE, WITHOUT_END, JoeyNMT
+from joeynmt import DATA, WITHOUT_END, JoeyNMT
 from matplotlib.figure import Figure
 
 ROOT = Path(__file__).parent.parent
 COLUMNS = ("corpus", "system", "seed", "minutes", "processor_minutes", "bleu", "chrf")
-TRANSFORMER = """
-name: race
-joeynmt_version: "2.3.0"
-model_dir: {model}
-use_cuda: false
-fp16: false
-random_seed: {seed}
-data:
-    train: train
-    dev: val
-    test: {test}
-    dataset_type: plain
-    src: {source_side}
-    trg: {target_side}
-testing:
+TRANSFORMER = (
+    DATA
+    + """testing:
     beam_size: {beam}
     beam_alpha: 1.0
     batch_size: 64
@@ -86,6 +74,7 @@ model:
     decoder: {{type: transformer, num_layers: 4, num_heads: 4, hidden_size: 128, ff_size: 256,
               dropout: 0.3, layer_norm: pre, embeddings: {{embedding_dim: 128, scale: true}}}}
 """
+)
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
@@ -125,20 +114,14 @@ class Transformer(JoeyNMT):
         return found
 
     def _configure_race(self, model: str, *, beam: int) -> str:
-        options = self._options
-        sides = (SIDE.format(language=language) for language in (options.source, options.target))
-        values = dict(zip(("source_side", "target_side"), sides, strict=True))
-        config = TRANSFORMER.format(
-            **values,
+        return self._configure(
+            TRANSFORMER,
             model=model,
-            seed=options.seed,
-            test=options.test,
             beam=beam,
+            seed=self._options.seed,
             never=WITHOUT_END,
-            validation=options.validation,
+            validation=self._options.validation,
         )
-        (self._work / "race.yaml").write_text(config, encoding="utf-8")
-        return "race.yaml"
 
 
 def processor_seconds(pid: int) -> float:

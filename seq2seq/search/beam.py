@@ -93,7 +93,7 @@ class Ranking:
 
 
 class _Ranked(NamedTuple):
-    """What beam search keeps for each sentence."""
+    """Scores and finished hypotheses of each sentence."""
 
     scores: Tensor  # (B, W)
     coverage: Tensor  # (B, W, S) total attention to each source token, or (B, W, 0)

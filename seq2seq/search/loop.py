@@ -249,7 +249,7 @@ class Search:
     reorders = False
     """Whether the hypotheses of a sentence change their places or their number."""
     ranked: tuple[Tensor, ...] = ()
-    """What a search keeps for each sentence at the start, (B, ...)."""
+    """Further tensors of a search before the first step, with a row for each sentence, (B, ...)."""
 
     def __init__(self, choose: Choose | None, *, limits: list[int], width: int = 1) -> None:
         self._choose = choose

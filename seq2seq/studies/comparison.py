@@ -48,7 +48,7 @@ class Difference(NamedTuple):
     p_value: float | None
     """p-value with Holm's correction; None: nothing was tested."""
     covers: str
-    """What interval and p-value are about."""
+    """Source of the variation that the interval and the p-value cover: seeds, sentences or both."""
 
     @classmethod
     def of(cls, found: GroupComparison) -> "Difference":

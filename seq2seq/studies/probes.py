@@ -102,7 +102,7 @@ LOSSES = {
 
 @dataclass(kw_only=True, slots=True)
 class GroupLosses:
-    """What a group loses by an intervention, or a run if it changes one of several heads."""
+    """Loss of a group from an intervention, or of a run from a change of one of its heads."""
 
     label: str
     """Label of the group, or name of the run."""

@@ -1,4 +1,4 @@
-"""What is special to a type, beside its equation (`test_double_loop`) and the contract."""
+"""Tests of single attention types; `test_double_loop` has the equations of all types."""
 
 import dataclasses
 

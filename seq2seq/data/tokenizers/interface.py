@@ -126,7 +126,7 @@ def word_indices(text: str, surfaces: Sequence[str | None]) -> list[int]:
 
 
 class TokenizerType(Protocol):
-    """What a class of tokenizers registers: how to train and restore them."""
+    """A class of tokenizers that can be trained, and restored from a state."""
 
     kind: str
     """The "kind" in the state of its tokenizers."""
