@@ -215,10 +215,10 @@ def check_losses(config: TrainConfig, attention: Attention) -> None:
         if not 0 <= weight < math.inf:
             raise ValueError(f"training.losses.{name}={weight} must be at least 0 and finite")
         if name not in LOSSES or LOSSES[name].key:
-            own = ", ".join(each for each in LOSSES if not LOSSES[each].key) or "none is registered"
+            own = ", ".join(each for each in LOSSES if not LOSSES[each].key)
             raise ValueError(
-                f"training.losses: unknown loss {name!r}; one of: {own}; one of your own needs "
-                "plugins=[FILE.py]"
+                f"training.losses: unknown loss {name!r}{f'; one of: {own}' if own else ''}; one "
+                "of your own needs plugins=[FILE.py]"
             )
     for name, weight in auxiliary_losses(config.training).items():
         if LOSSES[name].needs_learned_weights and not attention.learns_weights:

@@ -282,7 +282,7 @@ GUIDED = "training.guided_attention.weight=0.5"
         ),
         (
             ["+training.losses.context_norm=0.1"],
-            r"^training\.losses: unknown loss 'context_norm'; one of: none is registered; ",
+            r"^training\.losses: unknown loss 'context_norm'; one of your own needs ",
         ),
         (["+training.losses.norm=-1"], r"^training\.losses\.norm=-1\.0 must be at least 0 and"),
         (["+training.losses.coverage_loss=1"], r"^training\.losses: unknown loss 'coverage_loss'"),
