@@ -13,6 +13,14 @@ from seq2seq.checkpoints.checkpoint import load_checkpoint, save_checkpoint
 from seq2seq.config import plugin_modules
 from seq2seq.config.plugins import load_plugins, load_plugins_of
 from seq2seq.config.schema import load_config
+from seq2seq.data.corpus import Pair
+from seq2seq.data.tokenizers.interface import (
+    TOKENIZERS,
+    plain_tokenizer,
+    tokenizers_from_state,
+    tokenizers_state,
+    train_tokenizers,
+)
 from seq2seq.search import registry
 from seq2seq.search.registry import decoding_config_types
 
@@ -53,13 +61,36 @@ def plugged_search(model, source_ids, source_mask, config, constraints):
 """
 
 
+TOKENIZER = """
+from dataclasses import dataclass
+
+from seq2seq import TokenizerConfig, TokenizerPair, register_tokenizer
+from seq2seq.data.tokenizers.words import CharacterTokenizer
+
+
+@dataclass(kw_only=True, slots=True, repr=False)
+class VowelsConfig(TokenizerConfig):
+    name: str = "vowels"
+    vocabulary_size: int = 9
+
+
+@register_tokenizer(VowelsConfig)
+class VowelTokenizer(CharacterTokenizer):
+    kind = "vowels"
+
+    @classmethod
+    def train(cls, config, corpus, span_symbols):
+        return TokenizerPair(cls("aeiou"), cls("aeiou"))
+"""
+
+
 @pytest.fixture(autouse=True)
 def place(tmp_path, monkeypatch):
     """Work in an empty directory; forget every plug-in at the end."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SEQ2SEQ_PLUGIN_PATH", "")
     monkeypatch.setattr(plugin_modules, "__path__", [])
-    for parts in (base.ATTENTION, registry.SEARCHES):
+    for parts in (base.ATTENTION, registry.SEARCHES, TOKENIZERS):
         monkeypatch.setattr(parts, "_parts", dict(parts._parts))
     before = set(sys.modules)
     yield tmp_path
@@ -93,6 +124,17 @@ def test_file_registers_a_search():
     config = load_config(f"plugins=[{plugin}]", "decoding=plugged_search")
 
     assert type(config.decoding) is decoding_config_types()["plugged_search"]
+
+
+def test_file_registers_a_tokenizer_which_is_trained_and_restored():
+    plugin = write("plug_tokenizer.py", TOKENIZER)
+    config = load_config(f"plugins=[{plugin}]", "tokenizer=vowels")
+
+    trained = train_tokenizers(config.tokenizer, [Pair("ja", "yes")])
+    restored = tokenizers_from_state(tokenizers_state(trained))
+
+    assert type(plain_tokenizer(restored.target)).__name__ == "VowelTokenizer"
+    assert restored.target.encode(["eu"]) == trained.target.encode(["eu"]) == [[5, 8]]
 
 
 def test_file_imports_its_neighbour():
