@@ -1,5 +1,6 @@
 import shutil
 
+import numpy as np
 import onnx
 import pytest
 import torch
@@ -66,9 +67,14 @@ def test_exported_folder_is_exported_again(quick, exported, tmp_path):
 def test_int8_is_smaller_and_translates(quick, checkpoint_path, tmp_path):
     export_model(checkpoint_path, tmp_path / "small", precision=ExportPrecision.int8)
 
-    operators = {node.op_type for node in onnx.load(tmp_path / "small" / "step.onnx").graph.node}
+    graph = onnx.load(tmp_path / "small" / "step.onnx").graph
+    weights = {each.name: onnx.numpy_helper.to_array(each) for each in graph.initializer}
+    products = [node for node in graph.node if node.op_type == "MatMulInteger"]
     [translation] = OnnxTranslator.load(tmp_path / "small")(["ein hund"], BeamConfig())
-    assert "MatMulInteger" in operators
+    assert products
+    for node in products:  # sums of two products with unsigned bytes must fit into 16 bits
+        assert 2 * 255 * np.abs(weights[node.input[1]].astype(int)).max() < 1 << 15
+    assert (256, 1) in [each.shape for each in weights.values() if each.dtype == np.float32]
     assert translation.best.attention_weights.shape[2] == len(translation.source_tokens)
     assert "int8" in (tmp_path / "small" / "README.md").read_text()
 
