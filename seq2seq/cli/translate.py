@@ -3,6 +3,7 @@
 import contextlib
 import json
 import math
+import os
 import sys
 from collections.abc import Generator
 from contextlib import ExitStack
@@ -109,7 +110,8 @@ def _load(config: TranslateConfig) -> LineTranslator:
         return Translator.load(config.checkpoint, device=config.device, precision=config.precision)
     [folder] = config.checkpoint
     try:
-        return OnnxTranslator.load(folder, threads=config.threads or 1)
+        threads = config.threads or len(os.sched_getaffinity(0))
+        return OnnxTranslator.load(folder, threads=threads)
     except ModuleNotFoundError as error:
         raise ValueError(
             f"engine=onnx needs {error.name}; run: pip install {error.name}"

@@ -8,7 +8,6 @@ import platform
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -18,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from seq2seq.runtime.devices import Device, Precision
-from seq2seq.runtime.process import DeviceMemoryError
+from seq2seq.runtime.process import MOST_WORKERS, DeviceMemoryError, map_in_workers
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -31,8 +30,6 @@ _ALIGNMENT = 16
 once."""
 _LARGEST_ERROR = 1e-3
 """Maximum error in a product of 256 by 256 normal numbers; rounding to bf16 gives errors of 0.1."""
-_MOST_WORKERS = 8
-"""Maximum number of worker threads; more threads would mostly wait for the interpreter's lock."""
 
 
 _DTYPES = {Precision.bf16: torch.bfloat16, Precision.fp16: torch.float16}
@@ -298,15 +295,9 @@ def map_in_threads(
         The results, in the order of the items.
     """
     num_threads = torch.get_num_threads()
-    num_workers = min(num_threads, len(items), _MOST_WORKERS)
-    if num_workers < 2:
-        yield from map(function, items)
-        return
-    share = num_threads // num_workers
+    num_workers = max(min(num_threads, len(items), MOST_WORKERS), 1)
+    share = functools.partial(torch.set_num_threads, num_threads // num_workers)
     try:
-        with ThreadPoolExecutor(
-            num_workers, initializer=torch.set_num_threads, initargs=(share,)
-        ) as pool:
-            yield from pool.map(function, items)
+        yield from map_in_workers(function, items, num_workers=num_workers, start=share)
     finally:
         torch.set_num_threads(num_threads)  # new threads start with this number

@@ -1,4 +1,4 @@
-"""One process: its end at a signal or an error, its console lines, and the memory it keeps."""
+"""One process: its end at a signal or an error, its console lines, its threads and its memory."""
 
 import contextlib
 import ctypes
@@ -10,10 +10,11 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # for mallopt(3), from malloc.h
 _LARGEST = 32 << 20
@@ -25,8 +26,14 @@ _ONEDNN_CACHES = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "256", "LRU_CACHE_CAPACITY"
 _PRECEDENCE = 1.0
 """Seconds that the processes after rank 0 wait before they report an error that all processes have.
 By then, torchrun has ended the other processes on the machine."""
+MOST_WORKERS = 8
+"""Maximum number of worker threads; more threads would mostly wait for the interpreter's lock."""
 _TIME_OF_CAUSE = 3.0
 """Seconds to wait for a lost process to report the cause."""
+
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 
 class DeviceMemoryError(MemoryError):
@@ -239,3 +246,26 @@ def keep_freed_memory() -> None:
         mallopt(_MMAP_THRESHOLD, _LARGEST)
         mallopt(_TRIM_THRESHOLD, _KEPT)
         mallopt(_TOP_PAD, _LARGEST)
+
+
+def map_in_workers(
+    function: Callable[[_Item], _Result],
+    items: Sequence[_Item],
+    *,
+    num_workers: int,
+    start: Callable[[], object] = int,
+) -> Iterator[_Result]:
+    """Yield the result of each item, in order, computing as many at once as there are workers.
+
+    Args:
+        function: Function of one item; it must not change data that its calls share.
+        items: Items to process. Results are kept until the caller takes them.
+        num_workers: Number of threads; a single item or worker needs none.
+        start: Called in each thread before its first item.
+    """
+    num_workers = min(num_workers, len(items), MOST_WORKERS)
+    if num_workers < 2:
+        yield from map(function, items)
+        return
+    with ThreadPoolExecutor(num_workers, initializer=start) as pool:
+        yield from pool.map(function, items)

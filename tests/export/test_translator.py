@@ -32,7 +32,7 @@ def original(checkpoint_path):
 
 @pytest.fixture(scope="module")
 def translator(exported):
-    return OnnxTranslator.load(exported, threads=1)
+    return OnnxTranslator.load(exported, threads=2)
 
 
 @pytest.mark.parametrize(
