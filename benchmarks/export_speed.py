@@ -3,9 +3,11 @@
     python benchmarks/export_speed.py checkpoints/NAME my/fp32 my/int8 \
         --input checkpoints/NAME/test.src --reference checkpoints/NAME/test.ref
 
-One thread each. The translators take each sentence, and the whole input, in turn, so that drifts of
-the machine's speed affect all of them. Times are of the processor, so that other programs count
-little; those of a cold start are of the processor and of the clock.
+The translators take each sentence, and the whole input, in turn, so that drifts of the machine's
+speed affect all of them. Times are of the processor and of one thread, so that other programs count
+little. Times of the clock are those of a cold start and of the second table, where all threads
+translate in the fastest of some batch sizes, with peers such as
+`--peer-command "python benchmarks/ctranslate2_speed.py --beam 5"` before and after.
 """
 
 import argparse
@@ -15,12 +17,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.translate_cases import ask_peer, time_in_turn
 from seq2seq import BeamConfig, GreedyConfig, Translator
 from seq2seq.evaluation.measures import score_texts
 from seq2seq.export.translator import OnnxTranslator
@@ -44,20 +48,26 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--reference", type=Path, help="a file of their translations, for BLEU")
     parser.add_argument("--single", type=int, default=100, help="sentences translated alone")
     parser.add_argument("--repeats", type=int, default=3, help="runs per median")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--batch-sizes", type=int, nargs="+", default=[32, 64, 128])
+    parser.add_argument(
+        "--peer-command", action="append", default=[], help="as of translate_speed.py"
+    )
     options = parser.parse_args(argv)
     torch.set_num_threads(1)
     lines = options.input.read_text(encoding="utf-8").splitlines()
     engines: dict[str, Engine] = {
         options.checkpoint: Translator.load(options.checkpoint, device="cpu"),
-        **{folder: OnnxTranslator.load(folder, threads=1) for folder in options.folders},
+        **{folder: OnnxTranslator.load(folder) for folder in options.folders},
     }
     print_speeds(engines, lines, options)
+    print_rates(lines, options)
     print_texts(engines, lines, options.reference)
     print_cold_starts([*engines], lines[0], repeats=options.repeats)
 
 
 def print_speeds(engines: dict[str, Engine], lines: list[str], options: argparse.Namespace) -> None:
-    print("| model | search | one sentence, ms: median | 95% | sentences/s, batches of 64 |")
+    print("| one thread | search | one sentence, ms: median | 95% | sentences/s in batches of 64 |")
     print("|---|---|--:|--:|--:|")
     for decoding in SEARCHES:
         for engine in engines.values():
@@ -80,6 +90,39 @@ def print_speeds(engines: dict[str, Engine], lines: list[str], options: argparse
                 f"{len(lines) / statistics.median(together[name]):.0f}",
             ]
             print(f"| {' | '.join(cells)} |", flush=True)
+
+
+def print_rates(lines: list[str], options: argparse.Namespace) -> None:
+    """Print the sentences per second of all threads, by the clock."""
+    torch.set_num_threads(options.threads)
+    engines: dict[str, Engine] = {
+        options.checkpoint: Translator.load(options.checkpoint, device="cpu"),
+        **{name: OnnxTranslator.load(name, threads=options.threads) for name in options.folders},
+    }
+    peers = [ask_peer(command) for command in options.peer_command]
+    rows = []
+    for decoding in SEARCHES:
+        cases = {
+            (name, size): partial(engine, lines, decoding, batch_size=size)
+            for name, engine in engines.items()
+            for size in options.batch_sizes
+        }
+        once = dict(zip(cases, time_in_turn([*cases.values()], repeats=1), strict=True))
+        # The speed at the fastest size is measured again: the fastest of several trials is biased.
+        best = [min((once[name, size], size) for size in options.batch_sizes) for name in engines]
+        chosen = [(name, size) for name, (_, size) in zip(engines, best, strict=True)]
+        times = time_in_turn([cases[case] for case in chosen], repeats=options.repeats)
+        for (name, size), each in zip(chosen, times, strict=True):
+            rows.append((name, decoding.name, size, len(lines) / min(each)))
+    peers += [ask_peer(command) for command in options.peer_command]
+    for name, beam in dict.fromkeys((peer.name, peer.beam_size) for peer in peers):
+        speed = max(peer.speed for peer in peers if (peer.name, peer.beam_size) == (name, beam))
+        rows.append((name, f"beam {beam}", "", speed))
+    print(f"\n| {options.threads} threads | search | batches of | sentences/s by the clock |")
+    print("|---|---|--:|--:|")
+    for *cells, speed in rows:
+        print(f"| {' | '.join(map(str, cells))} | {speed:.0f} |")
+    torch.set_num_threads(1)
 
 
 def seconds(engine: Engine, lines: list[str], decoding: DecodingConfig) -> float:

@@ -158,9 +158,13 @@ def test_translation_is_timed_in_every_table(run, trained):
 def test_an_exported_model_is_compared_with_its_checkpoint(run, checkpoint_path, exported, trained):
     lines = ["--input", trained / "test.src", "--reference", trained / "test.ref"]
 
-    rows, _ = run("export_speed", checkpoint_path, exported, *lines, "--single=2", "--repeats=1")
+    few = ["--single=2", "--repeats=1", "--batch-sizes", "2", "5"]
+    peer = ["--peer-command", "echo Peer, beam 5: 50 sentences/s"]
 
-    assert len(rows) == 4 + 4 + 2
+    rows, _ = run("export_speed", checkpoint_path, exported, *lines, *few, *peer)
+
+    assert len(rows) == 4 + 5 + 4 + 2
+    assert ["Peer", "beam 5", "", "50"] in rows
 
 
 def test_the_service_is_timed_and_answers_rightly(run, trained):
