@@ -13,8 +13,8 @@ translate the test set with a beam of 5.
 DIR contains {train,val,test_2016_flickr}.{de,en}.gz; other sets need --test. The Transformer is
 the Tiny configuration of Wu et al. 2021 ("Good for misconceived reasons") for Multi30k: 4 layers, 4
 heads, sizes 128 and 256, dropout 0.3, tied embeddings. Its recipe is theirs: Adam with a warm-up of
-2,000 updates to 0.005, label smoothing 0.1, batches of 4,096 tokens. JoeyNMT is installed as by
-joeynmt.py.
+2,000 updates to 0.005, label smoothing 0.1, batches of 4,096 tokens; --warmup and --batch-tokens
+fit it to an hour. JoeyNMT is installed as by joeynmt.py.
 """
 
 import argparse
@@ -49,11 +49,11 @@ training:
     optimizer: adam
     adam_betas: [0.9, 0.98]
     learning_rate: 0.005
-    learning_rate_warmup: 2000
+    learning_rate_warmup: {warmup}
     scheduling: warmupinversesquareroot
     label_smoothing: 0.1
     clip_grad_norm: 1.0
-    batch_size: 4096
+    batch_size: {batch_tokens}
     batch_type: token
     normalization: tokens
     epochs: {never}
@@ -121,6 +121,8 @@ class Transformer(JoeyNMT):
             seed=self._options.seed,
             never=WITHOUT_END,
             validation=self._options.validation,
+            warmup=self._options.warmup,
+            batch_tokens=self._options.batch_tokens,
         )
 
 
@@ -250,6 +252,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--validation", type=int, default=100, help="JoeyNMT's updates between validations"
     )
+    parser.add_argument("--warmup", type=int, default=2000, help="JoeyNMT's updates of warm-up")
+    parser.add_argument("--batch-tokens", type=int, default=4096, help="JoeyNMT's tokens per batch")
     parser.add_argument("--override", nargs="*", default=[], help="other keys of train.py")
     options = parser.parse_args(argv)
     options.work = options.work.resolve()
