@@ -38,7 +38,9 @@ MAX_LABEL = 20
 MAX_LABELS = 150
 """Maximum number of labels on an axis; beyond that, every nth token is labeled."""
 MAX_COLUMNS = 4
-"""Maximum number of panels in a row."""
+"""Maximum number of attention maps in a row."""
+MAX_MEASURES = 3
+"""Maximum number of measures in a row."""
 
 
 def attention_figure(
@@ -129,10 +131,15 @@ def head_figure(heads: Sequence[Mapping[str, float]]) -> "Figure":
     if not heads:
         raise ValueError("a figure of heads needs at least one head")
     names = [f"head {number}" for number in range(1, len(heads) + 1)]
-    figure = _figure(HEAD_WIDTH * len(heads[0]), BAR * len(heads) + TITLES_AND_AXIS)
+    columns = min(len(heads[0]), MAX_MEASURES)
+    rows = math.ceil(len(heads[0]) / columns)
+    figure = _figure(HEAD_WIDTH * columns, rows * (BAR * len(heads) + TITLES_AND_AXIS))
     figure.set_layout_engine("constrained")
-    all_axes = figure.subplots(1, len(heads[0]), squeeze=False).flat
-    for number, (axes, measure) in enumerate(zip(all_axes, heads[0], strict=True)):
+    panels = figure.subplots(rows, columns, squeeze=False).flat
+    for axes in panels[len(heads[0]) :]:
+        axes.remove()
+    for number, measure in enumerate(heads[0]):
+        axes = panels[number]
         values = [head[measure] for head in heads]
         bars = axes.barh(range(len(names)), values, height=0.7, color="#4477aa")
         axes.bar_label(bars, fmt="%.2f", padding=3, fontsize=FONT_SIZE)
@@ -146,7 +153,7 @@ def head_figure(heads: Sequence[Mapping[str, float]]) -> "Figure":
         else:
             axes.set_xlim(0, 1.3)
             axes.set_xticks([0, 0.5, 1])
-        if number:
+        if number % columns:
             axes.tick_params(labelleft=False)
     return figure
 

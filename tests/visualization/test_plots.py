@@ -176,6 +176,14 @@ def test_each_statistic_has_a_panel_with_a_bar_and_a_value_for_each_head():
     assert bottom > top
 
 
+def test_measures_stand_in_rows_of_three():
+    figure = head_figure([dict.fromkeys(("aer", "entropy", "end", "backward"), 0.5)])
+
+    grid = [axes.get_subplotspec() for axes in figure.axes]
+    places = [(each.rowspan.start, each.colspan.start) for each in grid]
+    assert places == [(0, 0), (0, 1), (0, 2), (1, 0)]
+
+
 def test_no_heads_are_an_error():
     with pytest.raises(ValueError, match="at least one head"):
         head_figure([])
