@@ -126,7 +126,7 @@ def draw(estimates: dict[str, Estimate], queries: Tensor, x: Tensor, y: Tensor) 
     shades = PowerNorm(0.5, vmin=0, vmax=largest)
     for (title, estimate), above, below in zip(estimates.items(), curves, maps, strict=True):
         above.set_title(title)
-        above.plot(x, y, "o", color=POINTS, markersize=4, label="points")
+        above.plot(x, y, "o", color=POINTS, markersize=4, clip_on=False, label="points")
         above.plot(queries, curve(queries), "--", color=TRUTH, linewidth=1.2, label="truth")
         above.plot(queries, estimate.y, color=ESTIMATE, linewidth=2.5, label="estimate")
         cells = borders(x).numpy(), borders(queries).numpy(), estimate.weights.numpy()
