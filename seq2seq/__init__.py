@@ -1,7 +1,7 @@
 """Train, inspect and use attention-based translation models.
 
-The public names stand in `__init__.pyi`. They are loaded on first use, so that `import seq2seq`
-takes no time.
+The public names are listed in `__init__.pyi`. They are loaded on first use, so that `import
+seq2seq` takes no time.
 """
 
 import lazy_loader

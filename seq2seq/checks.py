@@ -1,8 +1,9 @@
 """The base of all configurations, which checks each field against its type and its rules.
 
-A rule stands in the annotation of its field, `beam_size: Annotated[int, Range(1, 10_000)]`, so that
-the check, its message and the reference of all keys have one source. The marks of a field, which
-say what a change of its value means, stand there too, or at the class for all its fields.
+A rule is written in the annotation of its field: `beam_size: Annotated[int, Range(1, 10_000)]`. The
+    check, its message and the key reference all come from it. The marks of a field say what a
+    change of its value means. They are in the annotation too, or are given to the class for all its
+    fields.
 """
 
 import json
@@ -31,7 +32,7 @@ class Rule(Protocol):
     """A rule in the annotation of a field; its text completes "must be"."""
 
     def allows(self, value: object) -> bool:
-        """Return whether a value, which has the type of the field, keeps the rule."""
+        """Return whether a value of the field's type satisfies the rule."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +66,12 @@ class Range:
 
 @dataclass(frozen=True)
 class OneOf:
-    """Some values."""
+    """A choice of values."""
 
     values: tuple[object, ...]
 
     def allows(self, value: object) -> bool:
-        """Return whether a value is one of them; 1 is not true."""
+        """Return whether a value is one of the choices; 1 does not count as true."""
         return any(value == each and type(value) is type(each) for each in self.values)
 
     def __str__(self) -> str:
@@ -94,7 +95,7 @@ class Filled:
 
 @dataclass(frozen=True)
 class Texts:
-    """Lists and dictionaries whose values are texts, for files that OmegaConf does not read."""
+    """Lists and dictionaries of texts, for fields whose values OmegaConf does not check."""
 
     def allows(self, value: object) -> bool:
         """Return whether every value is a text."""
@@ -106,13 +107,15 @@ class Texts:
 
 
 class Mark(Enum):
-    """The meaning of a change of a key; each key of a training has one of the first three."""
+    """What it means to change a key; each key of a training run has one of the first three
+    marks."""
 
     free = "free"
-    """A resumed run may have another value: the key changes neither an update nor the choice of the
-    best checkpoint, or it is a budget. A new budget moves the end of the cosine schedule."""
+    """A resumed run may use a different value: the key is a budget, or it affects neither the
+    updates nor the choice of the best checkpoint. A new budget moves the end of the cosine
+    schedule."""
     named = "named"
-    """A resumed run may have another value if `resume_changes` names the key."""
+    """A resumed run may use a different value if `resume_changes` names the key."""
     fixed = "fixed"
     """A resumed run must have the same value, because last.pt contains what the key describes."""
     scores = "scores"
@@ -131,7 +134,8 @@ class Mark(Enum):
 
 Count = Annotated[int, Range(1)]
 Size = Annotated[int, Range(1, 20_000)]
-"""Size of a part of a model; the limit stops a forged file from requesting more memory."""
+"""Size of a part of a model; the limit keeps a forged file from requesting huge amounts of
+memory."""
 VocabularySize = Annotated[int, Range(1, 1_000_000)]
 Layers = Annotated[int, Range(1, 100)]
 Threads = Annotated[int, Range(1, 1_024)]
@@ -146,7 +150,7 @@ FilePaths = Annotated[list[str], Filled("a file, or several: [a,b]")]
 
 
 class FieldType(NamedTuple):
-    """The type of a field, taken apart."""
+    """The parts of a field's type."""
 
     bases: tuple[type, ...]
     """The type or its alternatives, without None; `list` stands for any list."""
@@ -162,8 +166,8 @@ class Config:
 
     Creating one checks the type and the rules of every field, and replaces the name of a member of
     an enumeration by the member. A subclass gives its section, `class BeamConfig(Config,
-    section="decoding")`, and adds the rules between its fields in `__post_init__`. It is declared
-    with `repr=False` to be shown without the fields that have their default values.
+    section="decoding")`, and adds the rules between its fields in `__post_init__`. A subclass
+    declared with `repr=False` is shown without the fields that have their default values.
     """
 
     section: ClassVar[str] = ""
@@ -174,7 +178,7 @@ class Config:
     def __init_subclass__(
         cls, *, section: str | None = None, marks: tuple[Mark, ...] | None = None
     ) -> None:
-        # A subclass may omit both, and slots=True creates the class again without them.
+        # A subclass may omit both, and slots=True creates the class a second time without them.
         cls.section = cls.section if section is None else section
         cls.marks = cls.marks if marks is None else marks
 
@@ -211,7 +215,7 @@ def marks_of_keys(
 
     Args:
         config: The configuration.
-        section: The key that it stands under; None: its own section.
+        section: The key that contains it; None: its own section.
         inherited: Marks of the fields if neither they nor their class have any.
 
     Example:
@@ -234,7 +238,7 @@ def marks_of_keys(
 
 
 def as_yaml(value: object) -> str:
-    """Write a value for a message as it stands in a command: null, true and false.
+    """Format a value for a message as it is written in a command: null, true and false.
 
     Example:
         >>> as_yaml(None), as_yaml(True), as_yaml(0.5)
@@ -244,7 +248,7 @@ def as_yaml(value: object) -> str:
 
 
 def counted(number: int, name: str) -> str:
-    """Write a number of things for a message.
+    """Format a count for a message.
 
     Example:
         >>> counted(1, "line"), counted(1200, "line")
@@ -283,7 +287,7 @@ def _take_apart(hint: object) -> FieldType:
 
 
 def _check(key: str, value: object, field_type: FieldType) -> object:
-    """Return a value of a field, an enumeration's member instead of its name.
+    """Return the value of a field; the name of an enumeration's member becomes the member.
 
     Raises:
         ValueError: The value has another type, or breaks a rule.

@@ -43,7 +43,8 @@ class Registry(Mapping[str, _Part]):
     def register(self, key: type | str, *names: str) -> Callable[[_Same], _Same]:
         """Return a decorator that registers a class or a function.
 
-        One that is defined again, by a cell of a notebook that runs twice, replaces itself.
+        If the same class or function is defined again, because a notebook's cell runs twice, the
+        new one replaces the old one.
 
         Args:
             key: The type of the part's config, or the name of a part without options.
@@ -99,5 +100,5 @@ def _default_name(config_type: type) -> str:
 
 
 def _path(owner: object) -> object:
-    """Return what stays the same when a class or a function is defined again."""
+    """Return what stays the same if a class or a function is defined twice."""
     return getattr(owner, "__module__", ""), getattr(owner, "__qualname__", id(owner))

@@ -1,3 +1,3 @@
-"""The version of the package; checkpoints name the one that wrote them."""
+"""The version of the package; a checkpoint records the version that wrote it."""
 
 __version__ = "0.1.0"

@@ -127,13 +127,13 @@ def attribute(
     Erasure removes a word with all its tokens from the source and takes the difference of the
     log-probabilities (Li et al. 2016, introduction). The gradient of the log-probability
     with respect to the embedding of a source token is multiplied by the embedding. Jain and Wallace
-    (2019) do both, and keep the gradient from passing through the attention. Here it takes the
-    whole path from the source to the prediction, which is what Bastings and Filippova (2020) count
-    in favor of such methods. Values of tokens become values of words as in `word_weights`.
+    (2019) do both, and keep the gradient from passing through the attention. Here it passes along
+    the whole path from the source to the prediction, which Bastings and Filippova (2020) name as an
+    advantage of such methods. Values of tokens become values of words as in `word_weights`.
 
     A sentence costs a forward pass for each source word and a backward pass for each target token.
-    All is computed in fp64, so padding and the other sentences change a result by rounding in fp64
-    at most.
+    Everything is computed in fp64, so padding and the other sentences change a result by no more
+    than the rounding of fp64.
 
     Args:
         path: A checkpoint or a run directory.
@@ -167,7 +167,7 @@ def _attribute(model: Seq2Seq, batch: Sequence[tuple[_Line, _Line]]) -> Iterator
     erased = [score(*_pad(model, [s.without(word) for s in sources])) for word in range(num_words)]
     gradients = _gradients(model, source_ids, source_mask, target_ids)
     for row, (source, target) in enumerate(batch):
-        # The last entry is unchanged; it makes the column of EOS.
+        # The last entry erases nothing; it becomes the column of EOS.
         known = [scored, *erased[: source.num_words], scored]
         values = torch.tensor([each[row].token_log_probabilities for each in known])
         erasure = (values[0] - values[1:]).T.unsqueeze(0)  # (1, T, W + 1)

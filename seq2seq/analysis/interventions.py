@@ -21,7 +21,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass(kw_only=True, slots=True)
 class Intervention(ABC):
-    """A change of attention weights; a type derives a dataclass and gives `name` a default."""
+    """A change of attention weights; each kind is a subclass, a dataclass with a default for
+    `name`."""
 
     needs: ClassVar[str] = ""
     """Description of `argument` in messages; empty: no argument."""
@@ -44,7 +45,7 @@ class Intervention(ABC):
 
     @abstractmethod
     def change(self, weights: Tensor, source_mask: Tensor, first: Tensor) -> Tensor:
-        """Return other weights for a step.
+        """Return the changed weights of a step.
 
         Args:
             weights: Weights of the model, (B, N, K, S).
@@ -68,7 +69,7 @@ def find_intervention(text: str) -> Intervention:
     """Return an intervention by its name, with a colon and its argument if it needs one.
 
     Raises:
-        ValueError: The name is unknown, or the argument is missing or of no use.
+        ValueError: The name is unknown, or the argument is missing or not allowed.
 
     Example:
         >>> find_intervention("drop_head:1")
@@ -160,7 +161,7 @@ class DropHead(Intervention):
         Intervention.__post_init__(self)
         if not self.argument.isdecimal() or int(self.argument) == 0:
             raise ValueError(f"intervention {str(self)!r}: it needs {self.needs}")
-        self.argument = str(int(self.argument))  # 02 is 2
+        self.argument = str(int(self.argument))  # 02 becomes 2
 
     def check(self, num_heads: int) -> None:
         Intervention.check(self, num_heads)
@@ -240,7 +241,7 @@ class ChangedAttention(Attention):
 
 
 def changed_words(before: Sequence[str], after: Sequence[str]) -> float:
-    """Return the share of words that two versions of a text do not have in common, in order.
+    """Return the share of words that differ between two versions of a text, compared in order.
 
     Example:
         >>> changed_words(["a dog runs", "a"], ["a dog sits", "a"])
@@ -251,7 +252,8 @@ def changed_words(before: Sequence[str], after: Sequence[str]) -> float:
 
 
 def count_changed_words(before: str, after: str) -> tuple[int, int]:
-    """Return the number of words that two versions of a line do not share, and of all of both."""
+    """Return how many words differ between two versions of a line, and how many both have in
+    all."""
     words = before.split(), after.split()
     blocks = difflib.SequenceMatcher(None, *words, autojunk=False).get_matching_blocks()
     total = len(words[0]) + len(words[1])

@@ -52,14 +52,14 @@ class ScoredPair(NamedTuple):
 
     source: str
     translation: str
-    """Translation of the best checkpoint by the run's own search."""
+    """Translation by the best checkpoint with the run's own search."""
     reference: str
     gold: GoldLinks | None
     """Gold links between the words of source and reference; None if there are none."""
 
 
 class Intervened(NamedTuple):
-    """The results of a model with other attention weights, and its losses."""
+    """The results of a model with changed attention weights, and what the change costs."""
 
     translations: list[Translation]
     """Translations of the sources by the model's own search."""
@@ -169,7 +169,8 @@ class Run:
         return [(pair.source, getattr(pair, target)) for pair in self.pairs(split)]
 
     def intervene(self, intervention: Intervention | str, *, split: str = "test") -> Intervened:
-        """Translate and score a set with other attention weights; the model stays as it is.
+        """Translate and score a set with changed attention weights; the model itself stays
+        unchanged.
 
         Args:
             intervention: `uniform`, `permuted`, `strongest`, `without_end`, `frozen`,

@@ -70,7 +70,7 @@ def check_attention(
 def _build(
     attention_type: type[Attention], config: AttentionConfig
 ) -> tuple[Attention, tuple[int, int]]:
-    """Build a module whose query and key size differ, unless the type needs equal ones."""
+    """Build a module with different query and key sizes, or equal ones if the type needs them."""
     sizes = {"query_size": _QUERY_SIZE, "value_size": _VALUE_SIZE}
     try:
         attention, key_size = attention_type(config, key_size=_KEY_SIZE, **sizes), _KEY_SIZE
@@ -134,14 +134,14 @@ def _check_shapes(attention: Attention, sources: _Sources) -> None:
         context, weights = attention(query[:, :steps], memory)
         shapes = tuple(context.shape), tuple(weights.shape)
         expected = (rows, steps, attention.context_size), (rows, attention.num_heads, steps, places)
-        assert shapes == expected, f"they are {shapes} in place of {expected}"
+        assert shapes == expected, f"they are {shapes} instead of {expected}"
         if 0 in (rows, steps, places):
             assert not context.any(), "the context of empty inputs is not 0"
 
 
 def _check_storing(attention: Attention, sources: _Sources) -> None:
     def stored() -> list[dict[str, str]]:
-        # Text shows whether a list, a dictionary or a tensor was changed in place.
+        # The text of a list, a dictionary or a tensor shows whether it was changed in place.
         stores = [
             {**vars(type(module)), **vars(module), **module._buffers}
             for module in attention.modules()
@@ -331,16 +331,16 @@ _RULES: dict[str, Callable[[Attention, _Sources], None]] = {
     "a call must store nothing on the module": _check_storing,
     "equal calls must give equal results": _check_noise,
     "weights of padding must be exactly 0 and the others sum to 1": _check_weights,
-    "the context must be made of the values by the weights that are returned": _check_context,
+    "the context must be the values weighted by the returned weights": _check_context,
     "padding must change no result and get no gradient": _check_padding,
     "more padding must change no result": _check_more_padding,
     "positions masked for one query must not be read by it": _check_query_masks,
-    "a source of padding only must give zeros and finite gradients": _check_empty_sources,
-    "a sentence must not depend on the others of its batch": _check_sentences,
-    "a step for each query must equal one call": _check_steps,
+    "a source that is all padding must give zeros and finite gradients": _check_empty_sources,
+    "a sentence must not depend on the other sentences in its batch": _check_sentences,
+    "one step for each query must give the same as one call": _check_steps,
     "the rows of a beam must be independent and follow their state": _check_beams,
     "results must have the precision of the inputs": _check_precision,
     "a call must succeed in half precision, as under autocast": _check_half_precision,
     "gradients must equal finite differences": _check_gradients,
-    "weights must be those of `self.normalize`, which interventions change": _check_normalizer,
+    "weights must come from `self.normalize`, which interventions replace": _check_normalizer,
 }

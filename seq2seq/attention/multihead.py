@@ -198,7 +198,8 @@ class SelfAttention(nn.Module):
         return _attend(self.attention, states, memory, need_weights=need_weights)
 
     def _restrict(self, memory: Memory) -> Memory:
-        """Return the memory with the mask of what each position may attend to: all of it."""
+        """Return the memory with a mask of what each position may attend to; here, every real
+        position."""
         return memory
 
 

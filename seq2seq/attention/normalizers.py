@@ -24,7 +24,7 @@ def masked_softmax(scores: Tensor, valid: Tensor) -> Tensor:
         position is all zeros, not NaN.
 
     Raises:
-        ValueError: The scores have another number of axes, the shape of `valid` does not fit
+        ValueError: The scores have the wrong number of axes, the shape of `valid` does not fit
             them, or a length is out of range.
 
     Example:
@@ -43,9 +43,9 @@ def masked_softmax(scores: Tensor, valid: Tensor) -> Tensor:
 
 
 def with_autocast_precision(scores: Tensor) -> Tensor:
-    """Return scores of a low precision in single precision if autocast is on.
+    """Return low-precision scores in single precision if autocast is on.
 
-    On a GPU autocast does so for softmax itself, on a CPU and for other functions it does not.
+    Autocast itself does so only for softmax on a GPU.
     """
     if torch.is_autocast_enabled(scores.device.type):
         return scores.to(torch.promote_types(scores.dtype, torch.float32))
@@ -63,7 +63,7 @@ def fit_mask(valid: Tensor, scores_shape: tuple[int, ...]) -> Tensor:
         Mask of shape (B, 1 or T, S) or, with heads, (B, 1, 1 or T, S).
 
     Raises:
-        ValueError: The scores have another number of axes, or `valid` does not fit them.
+        ValueError: The scores have the wrong number of axes, or `valid` does not fit them.
     """
     if len(scores_shape) not in (3, 4):
         raise ValueError(
@@ -200,7 +200,8 @@ def _in_order(gaps: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _last(thresholds: Tensor, *, of: Tensor) -> Tensor:
-    """Return the threshold at the end of the support: the first positions, True in `of`."""
+    """Return the threshold at the end of the support, the leading positions that are True in
+    `of`."""
     # NaN gives an empty support; the result is then NaN, as with softmax.
     support = of.sum(-1, keepdim=True).clamp(min=1)
     return thresholds.gather(-1, support - 1)

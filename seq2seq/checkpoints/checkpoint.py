@@ -88,7 +88,8 @@ class Checkpoint:
 
     @contextlib.contextmanager
     def misfits_refused(self) -> Iterator[None]:
-        """Turn the error of a state that does not fit a model into one that names the file."""
+        """Convert the error about a state that does not fit a model into one that names the
+        file."""
         try:
             yield
         except (LookupError, TypeError, RuntimeError, AttributeError) as error:
@@ -97,8 +98,8 @@ class Checkpoint:
             is_resumed = self.training_state is not None
             way_out = "start again with overwrite=true" if is_resumed else "use another one"
             raise ValueError(
-                f"{self.origin} does not fit the model of the configuration; give the sizes of its "
-                f"model, restore the file or {way_out}"
+                f"{self.origin} does not fit the model of the configuration; configure the sizes "
+                f"that the file has, restore the file or {way_out}"
             ) from error
 
 
@@ -198,14 +199,14 @@ def load_checkpoints(paths: Sequence[str | Path]) -> list[Checkpoint]:
     checkpoints = [replace(load_checkpoint(path), training_state=None) for path in paths]
     for origin, number in Counter(each.origin for each in checkpoints).items():
         if number > 1:
-            logger.warning("%s counts %d times; give each checkpoint once", origin, number)
+            logger.warning("%s is given %d times, and each counts; give it once", origin, number)
     states = [digest([each.state() for each in every.tokenizers]) for every in checkpoints]
     for path, state in zip(paths, states, strict=True):
         if state != states[0]:
             raise ValueError(
-                f"checkpoint={path} has other tokenizers than checkpoint={paths[0]}; only models "
-                "with the same tokenizers can be combined: train them on the same text with the "
-                "same tokenizer settings"
+                f"checkpoint={path} has different tokenizers from checkpoint={paths[0]}; only "
+                "models with the same tokenizers can be combined: train them on the same text "
+                "with the same tokenizer settings"
             )
     return checkpoints
 
@@ -234,7 +235,7 @@ def average_files(paths: Sequence[str | Path], *, output: str | Path) -> None:
         configs = checkpoints[0].config, checkpoint.config
         if differences := config_differences(*configs, Mark.model, Mark.initial):
             raise ValueError(
-                f"checkpoint={path} has another model than checkpoint={paths[0]}: "
+                f"checkpoint={path} has a different model from checkpoint={paths[0]}: "
                 f"{', '.join(map(str, differences))}; average checkpoints of one run, or "
                 "translate with several as an ensemble"
             )

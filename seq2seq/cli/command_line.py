@@ -38,7 +38,7 @@ Searches = Callable[[Mapping[str, str]], Mapping[str, type[Config]]]
 """Function that returns the choices of `decoding`, given the arguments by their keys."""
 _TRUTH = {"true": True, "false": False}
 _SHORTAGES = ("can't allocate memory", "could not create a primitive", "failed to map segment")
-"""Parts of the errors of torch, oneDNN and the loader if the computer has too little memory."""
+"""Parts of the error messages of torch, oneDNN and the loader when memory runs out."""
 _TOO_LARGE = (
     "the memory of this computer is too small, or limited by ulimit -v; end other programs, or "
     "lower the batch size or the size of the model"
@@ -191,7 +191,7 @@ def _hint(key: str, types: Mapping[str, FieldType], choices: Mapping[str, type[C
 def errors_in_one_line() -> Iterator[None]:
     """End the process with one line on stderr and exit code 2 on a user's error.
 
-    With HYDRA_FULL_ERROR=1 in the environment, the traceback is shown before.
+    With HYDRA_FULL_ERROR=1 in the environment, the traceback is shown first.
     """
     try:
         yield
@@ -209,10 +209,10 @@ def errors_in_one_line() -> Iterator[None]:
 
 
 def one_line_errors(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """Decorate a function to report errors as `errors_in_one_line` does, and signals in one line.
+    """Decorate a function so that errors, as in `errors_in_one_line`, and signals give one line.
 
     Under `hydra.main`, the decorator replaces the line that Hydra would print. Launchers pickle the
-    decorated function, which would fail with context managers as decorators.
+    decorated function; pickling would fail if the decorator were a context manager.
     """
 
     @functools.wraps(function)

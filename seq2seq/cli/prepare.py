@@ -1,4 +1,5 @@
-"""Make a corpus of text as people have it: `seq2seq-prepare input=[all.de,all.en] output=my`."""
+"""Make a corpus from raw text, clean and split: `seq2seq-prepare input=[all.de,all.en]
+output=my`."""
 
 import csv
 import io
@@ -24,10 +25,10 @@ with imports_in_one_line():
     from seq2seq.files.paths import expand_home
 
 _HELD_OUT, _MOST_HELD_OUT = 0.05, 1000
-"""Default share of the pairs for each held-out set, and the number that is enough."""
+"""Default share of the pairs for each held-out set, and its maximum number of pairs."""
 _TYPICAL = 10_000
-"""Number of pairs that show what is typical, from all parts of the text."""
-_SPACING = "other spaces, invisible characters or letters in parts"
+"""Number of pairs, from all parts of the text, from which the rules learn what is typical."""
+_SPACING = "unusual spaces, invisible characters or decomposed letters"
 _SETS, _DROPPED = ("train", "valid", "test"), "dropped.tsv"
 _EXAMPLE = 32
 """Number of characters of an example."""
@@ -54,7 +55,7 @@ class PrepareConfig(Config):
     check: bool
     """Report, and write nothing."""
     source: Name | None
-    """Language of the sources; None: what files, columns or the text say."""
+    """Language of the sources; None: the names of files or columns, or the text, tell it."""
     target: Name | None
     """Language of the targets, likewise."""
     columns: list[str]
@@ -68,9 +69,9 @@ class PrepareConfig(Config):
     """Kinds of pairs that stay, although they are usually dropped: long, ratio, equal, swapped,
     language, numbers, duplicate."""
     max_characters: Count
-    """Most characters of a side."""
+    """Maximum number of characters on a side."""
     max_ratio: Annotated[float, Range(above=1)]
-    """Largest ratio of the lengths of both sides to what is typical of the text."""
+    """Maximum ratio of the lengths of both sides, compared with the typical ratio in the text."""
 
     def __post_init__(self) -> None:
         Config.__post_init__(self)
@@ -90,13 +91,13 @@ class Kept(NamedTuple):
 
 @dataclass
 class Prepared:
-    """The rows of a text after the rules; each row is in `kept` or in `dropped`."""
+    """The rows of a text after cleaning; each row is in `kept` or in `dropped`."""
 
     kept: list[Kept] = field(default_factory=list)
     dropped: list[tuple[Row, str]] = field(default_factory=list)
     """Rows with their faults."""
     changed: dict[str, list[Row]] = field(default_factory=dict)
-    """Rows that `clean` changed, by what they had."""
+    """Rows that `clean` changed, by what was cleaned."""
 
 
 def main() -> None:
@@ -149,7 +150,7 @@ def prepare(config: PrepareConfig) -> None:
 def _languages(
     paths: Sequence[Path], source: str | None, target: str | None, rows: Sequence[Row]
 ) -> tuple[str, str]:
-    """Return the languages that are known, or those of file names, or of the text."""
+    """Return the configured languages, or those in the file names, or the languages of the text."""
     named = {"source": "source", "target": "target"}
     if len(paths) == 2 and source is target is None:
         named = languages_of_files([str(path) for path in paths])
@@ -197,11 +198,11 @@ def apply_rules(rows: Sequence[Row], rules: PairRules, *, keeps_markup: bool) ->
 
 
 def split(kept: Sequence[Kept], *, valid: int | None, test: int | None) -> dict[str, list[Kept]]:
-    """Split pairs into training, validation and test set, none of which share a side.
+    """Split pairs into training, validation and test sets that share neither sources nor targets.
 
-    Held-out pairs are among those whose source and target, but for case, spaces and punctuation,
-    no other pair has. A hash of the source chooses them, so more text later hardly moves pairs
-    from one set to another.
+    Held-out pairs are taken from those whose source and target occur in no other pair, ignoring
+    case, spaces and punctuation. A hash of the source chooses them, so text that is added later
+    moves hardly any pair from one set to another.
 
     Args:
         kept: The pairs, in order.
@@ -209,7 +210,7 @@ def split(kept: Sequence[Kept], *, valid: int | None, test: int | None) -> dict[
         test: Number of test pairs, likewise.
 
     Raises:
-        ValueError: There are too few pairs whose sides no other pair has.
+        ValueError: There are too few pairs whose source and target no other pair has.
     """
     counts = [Counter(each.hashes[side] for each in kept) for side in (0, 1)]
     free = [
@@ -225,8 +226,8 @@ def split(kept: Sequence[Kept], *, valid: int | None, test: int | None) -> dict[
     }
     if sum(sizes.values()) > len(free) or sum(sizes.values()) >= len(kept):
         raise ValueError(
-            f"{len(free):,} of {len(kept):,} pairs have sides that no other pair has, too few for "
-            f"valid={sizes['valid']} and test={sizes['test']}; give lower numbers"
+            f"{len(free):,} of {len(kept):,} pairs have a source and a target that no other pair "
+            f"has, too few for valid={sizes['valid']} and test={sizes['test']}; give lower numbers"
         )
     names = dict.fromkeys(free[: sizes["valid"]], "valid")
     names |= dict.fromkeys(free[sizes["valid"] :][: sizes["test"]], "test")
@@ -255,7 +256,7 @@ def _example(row: Row) -> str:
 
 
 def _check_output(folder: Path, endings: tuple[str, str]) -> None:
-    """Raise FileExistsError if the directory has a file that may be written."""
+    """Raise FileExistsError if the directory has a file with the name of an output."""
     names = [f"{name}.{ending}" for name in _SETS for ending in endings]
     for name in (*names, _DROPPED):
         if (folder / name).exists():

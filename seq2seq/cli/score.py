@@ -54,7 +54,7 @@ class ScoreConfig(Config):
     """sacreBLEU's tokenizer for BLEU; auto: chosen by the language in the name of the reference
     file."""
     lowercase: bool
-    """Ignore the case of letters in BLEU and chrF; TER always does."""
+    """Ignore case in BLEU and chrF; TER always ignores it."""
     output: FilePath | None
     """File for the scores; None: standard output."""
     output_format: ScoreFormat
@@ -80,7 +80,7 @@ def score_systems(config: ScoreConfig) -> None:
     """Score files of translations and write the scores.
 
     Raises:
-        ValueError: A file is empty, or has another number of lines than the reference.
+        ValueError: A file is empty, or has a different number of lines from the reference.
         OSError: A file cannot be read or written.
     """
     references = [_read_lines(name, key="reference") for name in config.reference]
@@ -92,8 +92,8 @@ def score_systems(config: ScoreConfig) -> None:
         if len(lines) != count:
             raise ValueError(
                 f"{key}={name} has {counted(len(lines), 'line')} but "
-                f"reference={config.reference[0]} has {count:,}; line for line they "
-                "must translate the same sentences"
+                f"reference={config.reference[0]} has {count:,}; line n of both must translate the "
+                "same sentence"
             )
     # The name of a file ends with its language: ref.en or ref.en.gz.
     language = Path(config.reference[0].removesuffix(".gz")).suffix.removeprefix(".")

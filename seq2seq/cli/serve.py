@@ -65,7 +65,7 @@ def serve(config: ServeConfig) -> None:
         ) from error
     # These warnings count lines of files; a request gets the counts in its answer.
     logging.getLogger("seq2seq.inference").setLevel(logging.ERROR)
-    logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it warns of damaged bodies
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it logs damaged bodies
     raise_file_limit()
     with bind(config.host, config.port) as bound:
         read = partial(read_keys, config.api_keys) if config.api_keys else list
@@ -136,7 +136,7 @@ def _translate_tagged(
     split: Split,
     tag: str | None,
 ) -> "list[Translation]":
-    """Translate lines with the tag of a target language, which the translations do not show."""
+    """Translate lines with the tag of a target language, and remove it from the sources shown."""
     if tag is None:
         return translator(lines, decoding, split=split)
     translations = translator([f"{tag} {line}" for line in lines], decoding, split=split)

@@ -158,7 +158,7 @@ def unnamed_keys(overrides: Sequence[str], run_name: str) -> list[str]:
 
     Args:
         overrides: The arguments of the sweep.
-        run_name: `run_name` before interpolation; a key that it refers to is in it already.
+        run_name: `run_name` before interpolation; the keys that it refers to are left out.
 
     Example:
         >>> unnamed_keys(["attention=dot,none", "seed=1,2", "data=files"], "${attention.name}")

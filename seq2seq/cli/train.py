@@ -36,7 +36,7 @@ _HYDRA_SETTINGS = [
     *("hydra.run.dir=.", "hydra.output_subdir=null"),
     *("hydra/job_logging=none", "hydra/hydra_logging=none"),
 ]
-"""What train.yaml says to Hydra and the config.yaml of a run does not."""
+"""Settings for Hydra that train.yaml has and the config.yaml of a run lacks."""
 
 
 class _OneLineParser(argparse.ArgumentParser):

@@ -143,7 +143,7 @@ def _read_phrases(config: TranslateConfig) -> list[str]:
 
 
 def _with_torch(translator: LineTranslator) -> "Translator":
-    """Return a translator that does more than search, as keys of engine=torch require."""
+    """Return the translator as the class of engine=torch, which some keys require."""
     assert not isinstance(translator, OnnxTranslator), "checked by the configuration"
     return cast("Translator", translator)
 
@@ -226,7 +226,7 @@ class Outputs:
         return not self.are_read and len(self._texts) == 1 and others == (None, None, None)
 
     def add(self, translation: Translation, index: int) -> None:
-        """Write the translation of the line that came as number `index`."""
+        """Write the translation of line number `index` of all inputs."""
         number = self._inputs.first + index
         if self._plots is not None:
             _draw(translation, number, self._plots)
@@ -253,7 +253,7 @@ class Outputs:
             self._write(self._links, f"{format_links(links)}\n".encode())
 
     def finish(self) -> None:
-        """Write what is known at the end only.
+        """Write what is known only at the end.
 
         Raises:
             ValueError: There are more gold links than references.
@@ -323,7 +323,7 @@ class _Agreement:
         self._num_sentences = self._num_read = 0
 
     def add(self, translation: Translation, links: Links, number: int) -> None:
-        """Count the links of a reference, whose line has a number."""
+        """Count the links of the reference on line `number`."""
         from seq2seq.evaluation.measures import count_links
 
         self._num_sentences, self._num_read = self._num_sentences + 1, number + 1

@@ -66,7 +66,7 @@ _EXCLUSIVE = (
     ("text", "reference", "give input=FILE, a file parallel to the reference"),
     ("prefixes", "reference", "with references, no search runs; remove one of them"),
     ("banned_phrases", "reference", "with references, no search runs; remove one of them"),
-    ("unknown_words", "reference", "references are scored as they are; remove one of them"),
+    ("unknown_words", "reference", "references are scored unchanged; remove one of them"),
     ("split", "reference", "references are scored as whole lines; remove one of them"),
 )
 """Two keys that exclude each other, and the way out."""
@@ -194,7 +194,7 @@ class TranslateConfig(Config):
         if self.engine is Engine.onnx:
             check_decoding(self.decoding)
             if len(self.checkpoint) > 1:
-                yield f"{self._named('checkpoint')}: engine=onnx translates with one folder"
+                yield f"{self._named('checkpoint')}: engine=onnx takes a single exported folder"
             for key in filter(self._is_given, _ONLY_TORCH):
                 yield f"{self._named(key)} is a key of engine=torch; remove it, or engine=onnx"
         shows_all = self.output_format is not OutputFormat.text
@@ -207,8 +207,8 @@ class TranslateConfig(Config):
         types = searches({"engine": self.engine.name})
         if types.get(self.decoding.name) is not type(self.decoding):
             yield (
-                f"decoding.name={self.decoding.name} is not the name of this search; remove it "
-                f"and choose decoding= one of {', '.join(sorted(types))}"
+                f"decoding.name={self.decoding.name} is not the name of this search; remove it and "
+                f"set decoding= to one of {', '.join(sorted(types))}"
             )
 
     def shards(self) -> tuple[int, int]:

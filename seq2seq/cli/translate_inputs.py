@@ -98,7 +98,7 @@ class Inputs:
         """Yield the lines; an input without lines is named in a warning.
 
         Raises:
-            ValueError: An input and its companion do not have equally many lines.
+            ValueError: An input and its companion have different numbers of lines.
         """
         number = 0
         for index, source in enumerate(self._sources):
@@ -119,7 +119,8 @@ class Inputs:
         return self._sources[len(self._starts) - 1].has_more()
 
     def place(self, index: int) -> tuple[int, int]:
-        """Return the index of the input of the line that came as number `index`, and its line."""
+        """Return which input line number `index` of all inputs is in, and its number there, from
+        0."""
         source = bisect_right(self._starts, index) - 1
         return source, self.first + index - self._starts[source]
 
@@ -230,8 +231,8 @@ def open_progress(config: TranslateConfig, inputs: Inputs) -> Iterator[Translati
     """Show a bar during the block, if the configuration asks for one.
 
     Args:
-        config: Names the inputs, whose size is known if all are plain files.
-        inputs: Its inputs, of which the lines of a shard may be left out.
+        config: Names the inputs; their size is known if all are plain files.
+        inputs: The inputs of the configuration, perhaps limited to a shard.
     """
     files = [expand_home(path, key="input") for path in config.input or ()]
     is_known = bool(files) and all(file.is_file() and not is_gzip(file) for file in files)

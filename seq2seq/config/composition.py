@@ -133,7 +133,7 @@ def _added_keys(config: DictConfig, prefix: str = "") -> Iterator[str]:
 
 def describe_error(error: BaseException) -> str:
     """Describe an error in one line, without the internal types that Hydra and OmegaConf name."""
-    # Hydra names the cause only for an argument, not for a key of a file.
+    # Hydra names the cause if the key is an argument, but not if it is in a file.
     is_composed = isinstance(error, ConfigCompositionException)
     cause = error.__context__ if is_composed else error.__cause__
     if isinstance(cause, OmegaConfBaseException):
@@ -160,7 +160,7 @@ def describe_error(error: BaseException) -> str:
     kept = [line for line in lines if line and not line.startswith(_NOISE)]
     text = " ".join(kept) or type(error).__name__
     if text.startswith("Config group override must be"):
-        return "a part is chosen by its name, for example attention=none; this is not a name"
+        return "this is not the name of a part; give a name, for example attention=none"
     if key and text.endswith("is not Optional"):
         return f"{key}=null: this key needs a value"
     if text.endswith("is not a ListConfig, list or tuple."):

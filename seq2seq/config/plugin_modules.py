@@ -1,7 +1,8 @@
 """The package of the plug-in files: `seq2seq.config.plugin_modules.NAME` is FOLDER/NAME.py.
 
-A folder on `sys.path` would let its files hide modules of other packages. The environment variable
-tells the processes that a launcher starts, which import a plug-in when they read a pickled job.
+If the folder were on `sys.path`, its files could hide modules of other packages. An environment
+variable names the folders to the processes that a launcher starts, because they import a plug-in
+when they unpickle a job.
 """
 
 import os

@@ -88,6 +88,6 @@ def how_to_load(plugins: object) -> str:
     if not isinstance(plugins, list) or not plugins:
         return ""
     return (
-        f"; its run had the plug-ins {as_argument(plugins)}, which are loaded only if you give "
-        "this key, or in Python call seq2seq.load_plugins"
+        f"; its run used plug-ins: add {as_argument(plugins)}, or in Python call "
+        "seq2seq.load_plugins"
     )

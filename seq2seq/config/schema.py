@@ -164,7 +164,7 @@ class ValidationConfig(Config, section="training.validation", marks=(Mark.named,
     """sacreBLEU's tokenizer for BLEU, in validation and results; auto: chosen by the target
     language."""
     lowercase: Annotated[bool | None, Mark.named, Mark.scores] = None
-    """Ignore the case of letters in BLEU and chrF; None: if the tokenizer makes text lower case."""
+    """Ignore case in BLEU and chrF; None: only if the tokenizer makes text lower case."""
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -278,7 +278,7 @@ class TrainConfig(Config):
             if types.get(config.name) is not type(config):
                 raise ValueError(
                     f"{group}.name={config.name} does not match the chosen {group}; remove it and "
-                    f"choose {group}= one of {', '.join(sorted(types))}"
+                    f"set {group}= to one of {', '.join(sorted(types))}"
                 )
 
 

@@ -35,7 +35,7 @@ def config_from_dict(content: dict[str, dict[str, str]]) -> TrainConfig:
 
     Raises:
         ValueError: A part names an unknown type, a key is missing or unknown, or a retired key has
-            a value that this version cannot obey.
+            a value that this version no longer supports.
     """
     schema = OmegaConf.structured(TrainConfig)
     try:
@@ -43,8 +43,9 @@ def config_from_dict(content: dict[str, dict[str, str]]) -> TrainConfig:
         for part in ("data", "tokenizer", "attention", "model", "training", "decoding"):
             if isinstance(content[part], str):
                 raise ValueError(
-                    f"{part}={content[part]} chooses among files, but the config.yaml of a run "
-                    f"has their values; change keys of {part}, or train without --config-name"
+                    f"{part}={content[part]} selects a file, but the config.yaml of a run contains "
+                    f"the values themselves; change single keys of {part}, or train without "
+                    "--config-name"
                 )
         for group, types in config_groups().items():
             name = content[group]["name"]

@@ -30,7 +30,7 @@ Numbers = npt.NDArray[np.int64]
 Integers = npt.NDArray[np.integer]
 """Ids have the smallest type that fits the vocabulary."""
 _BLOCK = 100
-"""Number of lines that share a seed; another number would give other segmentations."""
+"""Number of lines that share a seed; a different number would change the segmentations."""
 
 
 @dataclass
@@ -194,7 +194,7 @@ class TokenLinks(IdRows):
     """
 
     def guide(self, rows: Numbers, *, size: tuple[int, int]) -> npt.NDArray[np.float32]:
-        """Return gold attention: equal shares of 1 for the source tokens of each target token.
+        """Return gold attention: each target token divides 1 equally among its source tokens.
 
         Args:
             rows: Rows of the corpus, (B,).
@@ -251,7 +251,7 @@ class Mixture:
     sizes: tuple[int, ...]
     """Number of pairs in each corpus."""
     counts: tuple[int, ...]
-    """Number of pairs drawn from each corpus per epoch; the sum is the size of all corpora."""
+    """Number of pairs drawn from each corpus per epoch; they add up to the size of all corpora."""
 
     def rows(self, seed: int, epoch: int) -> Numbers:
         """Return the rows of an epoch.

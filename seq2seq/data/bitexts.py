@@ -1,4 +1,4 @@
-"""Read pairs of sentences from what people have: text files, tables and translation memories."""
+"""Read pairs of sentences from text files, tables and translation memories."""
 
 import csv
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +19,7 @@ _XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
 class Row(NamedTuple):
-    """A pair as a file has it, or what cannot be a pair."""
+    """A pair as it is in a file, or a row that cannot be a pair."""
 
     place: str
     """File and line, or number of the entry."""
@@ -27,7 +27,7 @@ class Row(NamedTuple):
     """Bytes that are not UTF-8 are surrogates, as with `errors="surrogateescape"`."""
     target: str
     fault: str | None = None
-    """Fault that the format shows, one of `quality.FAULTS`."""
+    """Fault that was found while reading, one of `quality.FAULTS`."""
 
 
 _Found = tuple[tuple[str | None, str | None], Sequence[tuple[str, str, str | None]]]
@@ -53,12 +53,13 @@ def read_bitext(
     """Read a source and a target file, or any number of tables and translation memories.
 
     Text files and tables are UTF-8, plain or gzipped. A table in .csv is separated by commas or
-    semicolons; one in .tsv, or a single file of another name, by tabs, without quotes.
+    semicolons. A table in .tsv, or a single file with any other ending, is separated by tabs,
+    without quotes.
 
     Args:
         paths: The files.
         columns: Source and target column of a table, by number from 1 or by name in the first row;
-            by default, the only two or those that are named as the languages.
+            by default, the only two columns, or the two that are named after the languages.
         source: Language of the sources, to choose among columns or the languages of a TMX file.
         target: Language of the targets.
 
@@ -88,7 +89,7 @@ def read_bitext(
 
 
 def _checked(row: Row) -> Row:
-    """Return the row with the fault that it has bytes that are not UTF-8, if it has some."""
+    """Return the row, marked as faulty if it has bytes that are not UTF-8."""
     has_bytes = any("\udc80" <= each <= "\udcff" for text in row[1:3] for each in text)
     return row._replace(fault="encoding") if has_bytes else row
 
@@ -114,7 +115,7 @@ def _read_sides(*paths: Path) -> Iterator[Row]:
         if None in pair:
             shorter, longer = paths if pair[0] is None else paths[::-1]
             raise ValueError(
-                f"{shorter} ends before line {number:,}, which {longer} has; line n of one file "
+                f"{shorter} ends before line {number:,}, but {longer} goes on; line n of one file "
                 "must be the translation of line n of the other"
             )
         yield Row(f"{paths[0]}:{number}", *pair)
@@ -235,12 +236,12 @@ def _read_xliff(path: Path, *_: object) -> _Found:
 
 
 def _read_po(path: Path, *_: object) -> _Found:
-    """Read messages; the singular and the plural of one are two pairs."""
+    """Read messages; the singular and the plural of a message are two pairs."""
     try:
         from babel.messages.pofile import PoFileError, read_po
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            f"{path} is read by Babel: pip install 'attention-seq2seq[prepare]'"
+            f"{path} needs Babel to be read: pip install 'attention-seq2seq[prepare]'"
         ) from error
     try:
         with open_text(path) as file:

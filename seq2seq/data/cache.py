@@ -223,7 +223,7 @@ def encode_corpus(
         corpus: Text of the user.
         tokenizers: Tokenizers of both languages.
         config: Directory of the cache, maximum length and treatment of longer pairs.
-        is_training: As `model_pair` takes it.
+        is_training: As in `model_pair`.
 
     Raises:
         ValueError: The corpus has no pairs, or pairs are too long.

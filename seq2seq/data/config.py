@@ -64,7 +64,7 @@ class DataConfig(Config, section="data", marks=(Mark.named,)):
     """Language code of the target; data=files takes it from the file extensions."""
     cache_dir: Annotated[FilePath, Mark.free, Mark.machine] = "data/cache"
     """Directory that caches tokenizers and token ids."""
-    # A resumed run compares the keys that refer to the next five values.
+    # When a run is resumed, the keys that refer to the next five values are compared instead.
     vocabulary_size: Annotated[VocabularySize, Mark.free] = 8000
     """Default of `tokenizer.vocabulary_size`."""
     max_epochs: Annotated[Count, Mark.free] = 20
@@ -141,7 +141,7 @@ class FileSet:
     weight: float = 1.0
     """Factor that multiplies the share of the corpus in an epoch; see `mix`."""
     tag: str | None = None
-    """Symbol that is put before each source."""
+    """Symbol that precedes each source."""
 
     def __str__(self) -> str:
         return f"{self.key}=[{','.join(self.paths)}]"
@@ -181,7 +181,8 @@ class FilesConfig(DataConfig):
             )
         if len(self.train_sets()) == 1 and self.temperature != 1:
             raise ValueError(
-                f"data.temperature={self.temperature} mixes several corpora, but data.train is one"
+                f"data.temperature={self.temperature} mixes several corpora, but data.train has "
+                "only one"
             )
 
     def train_sets(self) -> list[FileSet]:
@@ -208,7 +209,7 @@ def read_file_sets(key: str, value: object) -> list[FileSet]:
         value: Its value, of lists, dictionaries and plain values.
 
     Raises:
-        ValueError: The value has another form.
+        ValueError: The value has a different form.
 
     Example:
         >>> [each] = read_file_sets("data.train", ["a.de", "a.en"])

@@ -23,8 +23,8 @@ limit."""
 _LANGUAGE = re.compile("(?!src|tgt|trg|txt|tsv|csv|ref|hyp|tok|raw)[a-z]{2,3}([-_][A-Za-z0-9]+)*")
 """Pattern of a language code, such as de, deu or zh-Hant, but not of a usual file extension."""
 _OTHER_TABLES = (
-    "seq2seq-prepare reads tables with other columns, which columns= chooses, and other formats, "
-    "such as .csv, .tmx, .xlf and .po"
+    "for tables with other columns and for formats such as .csv, .tmx, .xlf and .po, use "
+    "seq2seq-prepare"
 )
 _UTF16_SHARE = 0.4
 """Smallest share of zero bytes that shows UTF-16 without a byte order mark."""
@@ -80,10 +80,10 @@ def _count_lines(name: str, path: Path) -> int:
 
 
 def check_same_order(train: Sequence[FileSet], to_score: Sequence[FileSet]) -> None:
-    """Check that files to score are in the order of the training files.
+    """Check that the files to score name source and target in the same order as the training files.
 
-    The parts of two names that differ say which language is the source: de and en for
-    [a.de,a.en] and for [a.de.txt,a.en.txt]. One file of two columns says nothing.
+    The differing parts of two names tell which language is the source: de and en for [a.de,a.en]
+        and for [a.de.txt,a.en.txt]. A single file with two columns does not tell.
 
     Raises:
         ValueError: A set to score goes from en to de, but training goes only from de to en.
@@ -100,7 +100,7 @@ def check_same_order(train: Sequence[FileSet], to_score: Sequence[FileSet]) -> N
 
 
 def _direction(files: FileSet) -> tuple[str, str]:
-    """Return the parts of the names that differ, without the first; "" if they say nothing."""
+    """Return what differs in the names after their first parts; "" if that does not tell."""
     source, target = (
         Path(path).name.removesuffix(".gz").split(".")[1:]
         for path in (files.paths[0], files.paths[:2][-1])
@@ -121,7 +121,7 @@ def languages_of_files(*values: object) -> dict[str, str]:
         values: Values of `data.train`, `data.valid` and `data.test`; see `read_file_sets`.
 
     Raises:
-        ValueError: A value has another form.
+        ValueError: A value has a different form.
 
     Example:
         >>> languages_of_files(["a.de.gz", "a.en.gz"], ["b.de", "b.en"], ["c.tsv"])
@@ -141,8 +141,8 @@ def languages_of_files(*values: object) -> dict[str, str]:
 def language_pairs(config: DataConfig) -> dict[tuple[str, str], str | None]:
     """Return the source and target languages that a model is trained on, with the tag to add.
 
-    A pair that also has sources without a tag needs none: other tags mark a kind of text, such as
-    back-translations.
+    A pair of languages that also has sources without a tag needs none: its tags mark kinds of text,
+        such as back-translations.
 
     Raises:
         ValueError: Nothing tells the model which of several target languages to write.
@@ -202,8 +202,8 @@ def load_files(config: FilesConfig) -> Corpora:
     """Open the files of the configuration as corpora.
 
     Raises:
-        ValueError: The names of files to score and of training files give opposite orders, or
-            a file is damaged.
+        ValueError: The names of the files to score and of the training files suggest opposite
+            directions, or a file is damaged.
         OSError: A file cannot be read.
     """
     first, *others = config.valid_sets()

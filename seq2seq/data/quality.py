@@ -1,4 +1,4 @@
-"""Find text from which a model learns badly: clean it, name faulty pairs, warn before training."""
+"""Find text that harms training: clean it, name faulty pairs, and warn before training."""
 
 import hashlib
 import html
@@ -34,7 +34,7 @@ FAULTS: Mapping[str, str] = {
     "swapped": "source and target in each other's language",
     "language": "a side in another language or script",
     "numbers": "numbers on both sides, but none in common",
-    "duplicate": "a repeated pair, but for case, spaces and punctuation",
+    "duplicate": "a repeated pair, ignoring case, spaces and punctuation",
 }
 """Kinds of pairs that teach a model little or nothing; the first that applies counts."""
 MARKUP: Mapping[str, str] = {"tags": "HTML tags", "entities": "HTML entities"}
@@ -53,9 +53,10 @@ _CERTAIN = 20
 _FEWEST_BYTES = 20
 """Shorter texts may be names, and say too little about their language."""
 _MOST, _RARE = 0.5, 0.05
-"""Shares: of the letters or texts that decide, and of letters of a script that is a side's own."""
+"""Share of the letters or texts above which they decide, and share of the letters above which a
+script belongs to a side."""
 _SLACK = 15
-"""Characters that are added to both lengths, since ratios of short texts vary."""
+"""Number of characters that are added to both lengths, because the ratios of short texts vary."""
 _JAPANESE = dict.fromkeys(("HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA"), "CJK")
 
 _SHARED = 0.01  # up to this share, held-out pairs give no warning
@@ -119,14 +120,14 @@ def text_key(text: str) -> str:
 
 
 def hash_text(text: str) -> int:
-    """Return a number that only near duplicates share, of 64 bits with a sign."""
+    """Return a signed 64-bit number that only near duplicates share."""
     content = text_key(text).encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "big", signed=True)
 
 
 @lru_cache
 def _identifier() -> LanguageIdentifier:
-    with naming(Path(tempfile.gettempdir())):  # where it unpacks its model
+    with naming(Path(tempfile.gettempdir())):  # it unpacks its model there
         return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
@@ -155,7 +156,7 @@ def _scripts(text: str) -> Counter[str]:
 
 
 def _numbers(text: str) -> set[str]:
-    """Return the digits of the numbers of a text, and those of their parts."""
+    """Return the digits of each number in a text, and of each part of these numbers."""
     found = _NUMBER.findall(text)
     parts = [part for number in found for part in re.findall(r"\d+", number)]
     return {re.sub(r"\D", "", each).lstrip("0") for each in (*found, *parts)}
@@ -166,21 +167,22 @@ class PairRules:
     """Rules that name the fault of a pair, after `fit` has seen typical pairs."""
 
     source: str = "source"
-    """Language code of the sources; the language of another name is not checked."""
+    """Language code of the sources; with any other name, the language is not checked."""
     target: str = "target"
     max_characters: int = 1000
-    """Most characters of a side."""
+    """Maximum number of characters on a side."""
     max_ratio: float = 3.0
-    """Largest ratio of the lengths of both sides to what is typical of the pairs."""
+    """Maximum ratio of the lengths of both sides, compared with the typical ratio of the pairs."""
     ignored: frozenset[str] = frozenset()
-    """Keys of `FAULTS` that are no fault."""
+    """Keys of `FAULTS` that do not count as faults."""
     _scale: float = field(default=1.0, init=False)
     _own_scripts: list[set[str]] = field(default_factory=list, init=False)
 
     def fit(self, pairs: Sequence[tuple[str, str]]) -> "PairRules":
         """Learn the ratio of lengths and the scripts of each side, and return the rules.
 
-        A warning says if most texts of a side are in another language, which is then not checked.
+        If most texts of a side are in another language, a warning says so, and languages are not
+        checked.
 
         Args:
             pairs: Sources and targets, of which most are sound.
@@ -213,7 +215,7 @@ class PairRules:
         return FAULTS[name].format(max_characters=self.max_characters, max_ratio=self.max_ratio)
 
     def fault(self, source: str, target: str, *, is_first: bool = False) -> str | None:
-        """Return the key of the first of `FAULTS` that a pair has, without looking at others.
+        """Return the key of the first of `FAULTS` that a pair has; the rest is not looked at.
 
         Args:
             source: Text of the source, as `clean` returns it.
@@ -280,7 +282,7 @@ class PairRules:
 def count_faults(
     pairs: Iterable[tuple[str, str]], rules: PairRules, *, begins: bool
 ) -> Counter[str]:
-    """Return how many pairs have each of the faults and each kind of markup.
+    """Count the pairs with each fault and with each kind of markup.
 
     Args:
         pairs: Text as the model reads it, in which protected markup is a symbol.
@@ -324,7 +326,7 @@ def warn_of_text(name: str, counts: Mapping[str, int], rules: PairRules) -> None
     ]
     if found:
         logger.warning(
-            "%s: pairs that teach a model badly, of %d looked at: %s; seq2seq-prepare removes them",
+            "%s: faulty pairs among %d that were checked: %s; seq2seq-prepare removes them",
             name,
             counts["checked"],
             ", ".join(found),
@@ -332,7 +334,7 @@ def warn_of_text(name: str, counts: Mapping[str, int], rules: PairRules) -> None
 
 
 def warn_of_shift(name: str, encoded: EncodedCorpus) -> None:
-    """Warn about lengths that fit the targets of other pairs better, or no targets."""
+    """Warn if the lengths of the sources fit the targets of other pairs better, or no targets."""
     size = min(max(_FEWEST, len(encoded) // _MOST_BLOCKS), _BLOCK)
     last = len(encoded) - size - 2 * _MOST_SHIFT
     if last < 0:
@@ -359,7 +361,7 @@ def warn_of_shift(name: str, encoded: EncodedCorpus) -> None:
                 pair + best - _MOST_SHIFT,
             )
             return
-    some = slice(None, None, len(encoded) // _BLOCK + 1)  # of all parts, if sorted by length
+    some = slice(None, None, len(encoded) // _BLOCK + 1)  # the text may be sorted
     source_lengths = encoded.source_rows.lengths(some)
     target_lengths = encoded.target_rows.lengths(some)
     with np.errstate(invalid="ignore"):
@@ -398,7 +400,7 @@ def warn_of_shared(name: str, encoded: EncodedCorpus, train: EncodedCorpus) -> N
 
 
 def _find_shared(own: Integers, others: Integers) -> npt.NDArray[np.bool_]:
-    """Return which hashes are among others, of a text that may be large."""
+    """Return which hashes occur among others, of a text that may be large."""
     # Comparing the low bits first leaves only a few hashes of a large text to compare.
     low, is_shared = own & _LOW_BITS, np.zeros(len(own), dtype=np.bool_)
     for start in range(0, len(others), _BLOCK):

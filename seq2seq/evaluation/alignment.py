@@ -55,7 +55,8 @@ def word_weights(
 
 
 def argmax_links(weights: Tensor) -> Links:
-    """Link each target word to the source word of its highest weight, the first of equal ones.
+    """Link each target word to the source word with its highest weight, the first if several are
+    equal.
 
     Args:
         weights: (target words, source words); a row of zeros gets no link.
@@ -68,7 +69,7 @@ def argmax_links(weights: Tensor) -> Links:
 
 
 def diagonal_links(num_source: int, num_target: int) -> Links:
-    """Link words in their order, stretched to both lengths: a baseline for attention."""
+    """Link words along the diagonal, whatever their lengths: a baseline for attention."""
     if num_source == 0:
         return frozenset()
     slope = (num_source - 1) / max(1, num_target - 1)

@@ -76,7 +76,7 @@ class Measure(ABC):
     is_detail: ClassVar[bool] = False
     """Whether the measure is shown only in detailed tables, not in a log."""
     is_per_token: ClassVar[bool] = False
-    """Whether the measure means something else if texts are split into other tokens."""
+    """Whether the measure changes its meaning if texts are split into different tokens."""
 
     def __init_subclass__(cls) -> None:
         if cls.name:
@@ -108,7 +108,7 @@ class OfSacrebleu(Measure):
         return rows
 
     def score(self, statistics: Array) -> Array:
-        metric = build_metrics(DEFAULT_RULE)[self.name]  # the rule matters only for the statistics
+        metric = build_metrics(DEFAULT_RULE)[self.name]  # only the statistics depend on the rule
 
         def score(row: Array) -> float:
             return clip_score(self.name, metric._compute_score_from_stats(row.tolist()).score)
@@ -159,7 +159,7 @@ class Perplexity(Loss):
 
 
 class CharacterLoss(Measure):
-    """nats per character of the references, for different tokens; unknown tokens lower it"""
+    """nats per character of the references, to compare tokenizers; unknown tokens lower it"""
 
     name, title, better, needs = "character_loss", "Loss per character", "lower", "losses"
     is_detail = True
@@ -286,7 +286,7 @@ def measure(sentences: Sentences, names: Iterable[str] = MEASURES) -> Statistics
 
 
 def total_scores(statistics: Mapping[str, Array], *, part: int = 0) -> dict[str, float]:
-    """Return the measures of all sentences together, without details that no sentence has.
+    """Return the measures of all sentences together, without details that are 0 in all sentences.
 
     Args:
         statistics: The result of `measure`.

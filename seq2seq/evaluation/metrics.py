@@ -30,12 +30,12 @@ CHOICES = (AUTO, DEFAULT, "intl", "zh", "ja-mecab", "ko-mecab", "char", "flores2
 
 
 class ScoringRule(NamedTuple):
-    """Tokenizer and case of sacreBLEU's scores; their signatures name both."""
+    """Tokenizer and case sensitivity of sacreBLEU's scores; their signatures name both."""
 
     bleu_tokenize: str = DEFAULT
     """Tokenizer of BLEU: one of `CHOICES` except "auto"."""
     lowercase: bool = False
-    """Whether the case of letters is ignored."""
+    """Whether case is ignored."""
 
     @classmethod
     def of_signature(cls, signature: str) -> "ScoringRule":
@@ -62,16 +62,16 @@ _OF_LANGUAGES = {
 _EXTRAS = {"ja-mecab": "ja", "ko-mecab": "ko"}
 _SPLIT_AT_SPACES = (DEFAULT, "intl", "none")
 _LONGEST_WORDS = 12
-"""Mean number of characters between spaces above which a text is not split into words."""
+"""Maximum mean number of characters between spaces; beyond it, a text is not split into words."""
 _UNSPACED = re.compile(
     "[\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]"
 )
 """Letters of scripts without spaces: Thai, Lao, Tibetan, Burmese, Khmer, kana and ideograms."""
 _LONGEST_UNSPACED = 4
-"""Mean number of such letters between spaces above which a text is not split into words."""
+"""Maximum mean number of such letters between spaces; beyond it, a text is not split into words."""
 _MOST_WORDS = 500
-"""Number of words above which a line is called slow: sacreBLEU's TER takes 4 s for 500, 24 s for
-1,200."""
+"""Maximum number of words in a line; a longer line is called slow: sacreBLEU's TER takes 4 s for
+500 words and 24 s for 1,200."""
 _IDEOGRAM_TER = ("char", "flores200", "ja-mecab", "zh")
 """Tokenizers of BLEU with which TER counts each ideogram as a word; kana and other scripts without
 spaces stay whole."""
@@ -183,7 +183,7 @@ def build_bleu(rule: ScoringRule, *, key: str) -> "BLEU":
 
     tokenize = rule.bleu_tokenize
     try:
-        # sacreBLEU's warning of tokenized text, which force prevents, comes with each validation.
+        # Without `force`, sacreBLEU would warn about tokenized text at each validation.
         return BLEU(tokenize=tokenize, lowercase=rule.lowercase, force=True)
     except (RuntimeError, ImportError, OSError) as error:
         reason = f"{' '.join(str(error).split())}; "
@@ -333,7 +333,7 @@ def bins_at(limits: Sequence[int | str]) -> list[Bin]:
 
 
 def equal_bins(values: Sequence[int], *, num_bins: int) -> list[Bin]:
-    """Return ranges that contain about equally many of the values.
+    """Return ranges that each contain about the same number of the values.
 
     Args:
         values: At least one.

@@ -11,9 +11,9 @@ in single sentences only. A seed also shifts the score of its whole run, and tha
 shift for a difference between systems. Here the statistic is divided by its standard error, which
 contains the spread of the runs.
 
-In simulated studies of systems that do not differ, at most 7% of the p-values are below 0.05, also
-if the seeds of one system spread four times as far as the seeds of the other, and at most 2% with
-two runs against more. With two or three runs of each system, at most 0.8% are below 0.05 / 9, the
+In simulated studies of systems that do not differ, at most 7% of the p-values are below 0.05, even
+if the seeds of one system spread four times as far as the seeds of the other. With two runs against
+more, at most 2% are. With two or three runs of each system, at most 0.8% are below 0.05 / 9, the
 first level of Holm's procedure for nine comparisons. With more runs that spread unequally, up to
 1.3% are. If the seeds spread over most of the scale of BLEU, their scores are far from normally
 distributed, and up to 9% are below 0.05.
@@ -63,9 +63,8 @@ class GroupComparison(NamedTuple):
 
     @property
     def covers(self) -> str:
-        """Return what interval and p-value are about.
-
-        With a single run in a group they say nothing of other seeds.
+        """Return what interval and p-value cover. With a single run in a group, they say nothing
+        about other seeds.
         """
         return SENTENCES_ONLY if self.num_runs == 1 else "seeds and sentences"
 
@@ -91,19 +90,21 @@ def compare_groups(
     other has more, there is one degree, because two runs cannot show that they spread more than the
     others. If a group has a single run, the error covers only the sentences.
 
-    Paired runs are one group of differences; two of them have one degree too. A few seeds suffice
-    for a change of many times the spread of the seeds, and a smaller change takes more.
+    Paired runs are one group of differences; two of them have one degree too. A few seeds are
+    enough to show a change many times as large as the spread of the seeds; smaller changes need
+    more seeds.
 
-    Nothing is drawn from the translations, so the same runs give the same digits.
+    Nothing is resampled, so the same runs always give the same digits.
 
     Args:
         group: The statistics of a measure for each run, (R, S, K).
         baseline: Statistics for the same sentences; the number of runs may differ.
         score: Score of statistics (..., K) that are summed over the sentences.
-        paired: Whether each run of the group is a run of the baseline after a change.
+        paired: Whether each run of the group is the corresponding run of the baseline after a
+            change.
 
     Raises:
-        ValueError: The groups were not scored on equally many sentences.
+        ValueError: The groups were scored on different numbers of sentences.
     """
     from scipy.special import stdtr  # takes most of a second
 
@@ -163,13 +164,13 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def p_text(p_value: float, covers: str = "") -> str:
-    """Return a p-value as text; a star marks one of `SENTENCES_ONLY`."""
+    """Return a p-value as text; a star says that it covers `SENTENCES_ONLY`."""
     star = "*" if covers == SENTENCES_ONLY else ""
     return (f"{p_value:.3f}" if p_value >= 0.0005 else "<0.001") + star
 
 
 def _scores(runs: Array, score: Score) -> tuple[Array, ...]:
-    """Return the score of each run, (R,), and the change by leaving out each sentence, (R, S)."""
+    """Return the score of each run, (R,), and its change if a sentence is left out, (R, S)."""
     total = runs.sum(axis=1)
     left_out = score(total[:, None] - runs)
     return score(total), left_out - left_out.mean(axis=1, keepdims=True)
@@ -196,7 +197,7 @@ def _variance(sides: Sequence[tuple[Array, ...]]) -> tuple[float, float]:
     squares = sum(part**2 / max(1, number - 1) for part, number in parts)
     least = min(runs) - 1  # rounding may bring the quotient below this
     degrees = max(least, variance**2 // squares) if squares else least
-    # If two or three runs agree by chance, the sentences must not lend them their many degrees.
+    # Two or three runs may agree by chance; the many degrees of the sentences must not hide that.
     most = sum(runs) - len(runs) + 1
     return variance, min(degrees, most) if min(runs) <= 3 else degrees
 
@@ -209,7 +210,7 @@ class MetricScore(NamedTuple):
     mean: float | None
     """Mean over bootstrap resamples; None for a system that is scored alone."""
     interval: float | None
-    """Half the width of the 95% confidence interval around the mean; None without a mean."""
+    """Half the width of the 95% confidence interval around the mean; None if there is no mean."""
     p_value: float | None
     """p-value of the difference from the first system; None for the first system."""
 
@@ -241,7 +242,7 @@ def compare_systems(
         systems: Names and detokenized translations; a single system is scored without a test.
         references: One or more reference texts, each with one line for each translation.
         num_samples: Number of permutations; None for sacreBLEU's default.
-        rule: Tokenizer of BLEU, and whether BLEU and chrF ignore the case of letters.
+        rule: BLEU's tokenizer, and whether BLEU and chrF ignore case.
 
     Raises:
         ValueError: The tokenizer needs a package that is not installed.

@@ -51,7 +51,7 @@ def model_card(
     license_name: str | None,
     folder_name: str,
 ) -> str:
-    """Write the card as Markdown, with metadata that a search reads."""
+    """Write the card as Markdown, with metadata for the search of Hugging Face."""
     config, tokenizers = checkpoint.config, checkpoint.tokenizers
     search = config_to_dict(DEFAULT_SEARCH)
     int8 = "- The graphs are in int8: the other sentences of a batch may change a translation.\n"

@@ -76,7 +76,7 @@ def export_model(
     Raises:
         OSError: A file cannot be read or written, or the folder exists.
         ValueError: The file is not a checkpoint, the model has a part that ONNX lacks, or the
-            graphs compute something else than the checkpoint.
+            graphs and the checkpoint compute different values.
     """
     folder = expand_home(output, key="output")
     check_output(folder, is_ours=(folder / RUNTIME).is_file(), overwrite=overwrite)
@@ -109,7 +109,7 @@ def check_output(path: Path, *, is_ours: bool, overwrite: bool) -> None:
         return
     if not is_ours:
         raise FileExistsError(
-            f"output={path} exists and was not exported before; choose another output"
+            f"output={path} exists, but is not an earlier export; choose another output"
         )
     if not overwrite:
         raise FileExistsError(
@@ -118,13 +118,13 @@ def check_output(path: Path, *, is_ours: bool, overwrite: bool) -> None:
 
 
 def _check_tokenizers(checkpoint: Checkpoint) -> None:
-    """Raise ValueError for tokenizers that only `Translator` has."""
+    """Raise ValueError for tokenizers that only `Translator` supports."""
     for tokenizer in map(plain_tokenizer, checkpoint.tokenizers):
         if not isinstance(tokenizer, SentencePieceTokenizer):
             symbols = " with user symbols" if isinstance(tokenizer, SymbolTokenizer) else ""
             raise ValueError(
                 f"{checkpoint.origin} has tokenizer={checkpoint.config.tokenizer.name}{symbols}, "
-                "which an exported model cannot have; export one with unigram or bpe"
+                "which cannot be exported; export a model with unigram or bpe"
             )
 
 
@@ -201,7 +201,7 @@ def check_graphs(model: Seq2Seq, graphs: SteppedModel, *, num_tokens: int) -> No
         num_tokens: Size of the source vocabulary.
 
     Raises:
-        ValueError: The graphs compute something else.
+        ValueError: The graphs and the model compute different values.
     """
     draw, first = np.random.default_rng(1), len(SPECIAL_TOKENS)
     lengths = draw.integers(1, LONGEST + 1, NUM_CHECKED)

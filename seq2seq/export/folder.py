@@ -23,7 +23,7 @@ _READ = (ENCODER, STEP, SOURCE, TARGET)
 """Files that `OnnxTranslator` reads; runtime.json has their hashes."""
 _SEARCHES = {each().name: each for each in (GreedyConfig, BeamConfig)}
 _LACKING = ("min_length", "min_length_ratio", "no_repeat_ngram", "coverage_penalty")
-"""Options of a search that an exported model does not have."""
+"""Options of a search that an exported model does not support."""
 
 
 class ExportPrecision(Enum):
@@ -65,7 +65,7 @@ class Runtime(Config, section=RUNTIME):
     several_sentences: Annotated[float, Range(0, 1)] = 0.0
     """Share of the training sources with several sentences."""
     without_words: Annotated[float, Range(0, 1)] = 0.0
-    """Share of the training sources without words that have another text as target."""
+    """Share of the training sources that have no words and a different text as target."""
     capitals: Annotated[float, Range(0, 1)] = 0.0
     """Share of the training sources in capitals."""
     packages: Annotated[dict[str, str], Texts()]
@@ -114,7 +114,7 @@ def read_runtime(folder: Path) -> Runtime:
 
 
 def check_decoding(config: DecodingConfig) -> None:
-    """Raise ValueError for a search or an option that only `Translator` has."""
+    """Raise ValueError for a search or an option that only `Translator` supports."""
     if type(config) not in _SEARCHES.values():
         raise ValueError(
             f"decoding={config.name}: an exported model searches greedily or with a beam; choose "
@@ -123,6 +123,6 @@ def check_decoding(config: DecodingConfig) -> None:
     for key in _LACKING:
         if (value := getattr(config, key, 0)) != 0:
             raise ValueError(
-                f"decoding.{key}={value} is an option that an exported model does not have; set "
-                "it to 0, or translate with engine=torch or seq2seq.Translator"
+                f"decoding.{key}={value} is an option that exported models do not support; set it "
+                "to 0, or translate with engine=torch or seq2seq.Translator"
             )

@@ -42,9 +42,9 @@ size."""
 
 
 class OnnxGRU(nn.Module):
-    """`BidirectionalGRU` by ONNX's operator, which knows the lengths of the sequences.
+    """`BidirectionalGRU` as an operator of ONNX, which takes the lengths of the sequences.
 
-    torch.export cannot trace torch's own GRU for any length; nothing but ONNX computes this one.
+    torch.export cannot trace torch's own GRU for arbitrary lengths. Only ONNX can run this module.
     """
 
     def __init__(self, gru: BidirectionalGRU) -> None:
@@ -84,7 +84,7 @@ torch.library.define(
 def _gru_shapes(
     inputs: Tensor, lengths: Tensor, weight: Tensor, *rest: Tensor | int
 ) -> tuple[Tensor, Tensor]:
-    """Return tensors of the shapes of the states (S, 2, B, H) and the last ones (2, B, H)."""
+    """Return tensors with the shapes of all states, (S, 2, B, H), and of the last, (2, B, H)."""
     length, num_sources, _ = inputs.shape
     hidden_size = weight.shape[1] // 3
     states = inputs.new_empty(length, 2, num_sources, hidden_size)
@@ -182,7 +182,7 @@ class StepGraph(nn.Module):
         return best, indices, step.attention_weights, *_tensors(step.state)
 
     def _join(self, states: Sequence[Tensor]) -> DecoderState:
-        """Build the state whose tensors with elements these are."""
+        """Build the state from those of its tensors that have elements."""
         remaining, rows = iter(states), states[0].shape[0]
         return self.state.with_tensors(
             [
@@ -371,7 +371,7 @@ _OPERATIONS: dict[Callable[..., object], Callable[..., object]] = {
 
 
 def quantize_graphs(folder: Path) -> None:
-    """Replace the weights of products by int8; their other factors are rounded as they come.
+    """Store the weights of products in int8; the other factors are rounded at run time.
 
     The weights have seven bits with the sign, because with eight the sums of processors without
     VNNI overflow.

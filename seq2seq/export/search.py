@@ -195,9 +195,9 @@ def _hypotheses(
         for parts in zip(*(cells[:4] for cells in history), strict=True)
     )
     if any(map(math.isnan, totals)):
-        raise ValueError("the model's probabilities are not numbers (NaN); export it again")
+        raise ValueError("the model's probabilities are not numbers (NaN); export the model again")
     if not all(endings):
-        raise ValueError("the model gives every token the probability 0; export it again")
+        raise ValueError("the model gives every token the probability 0; export the model again")
 
     def hypothesis(cell: int, score: float, source_length: int) -> Hypothesis:
         path = []

@@ -30,9 +30,9 @@ from seq2seq.text.sentences import TextHabits
 class OnnxTranslator(LineTranslator):
     """Translates as `seq2seq.Translator` does, with a model that seq2seq-export wrote.
 
-    In fp32 neither the other sentences nor the batch size change the text of a translation, unless
-    two rivals are as close as rounding. In int8 they may, because the values of a whole batch share
-    one scale.
+    In fp32, neither the other sentences nor the batch size changes a translation, unless the scores
+    of two candidates differ only by rounding. In int8 they may, because the values of a whole batch
+    share one scale.
     """
 
     def __init__(self, folder: Path, runtime: Runtime, *, threads: int) -> None:

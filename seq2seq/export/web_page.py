@@ -68,7 +68,7 @@ def _description(model: Runtime, examples: Sequence[str]) -> dict[str, object]:
 
 
 _CLASSES = {"w": r"\p{L}\p{N}_", "d": r"\p{Nd}"}
-"""What Python's classes of characters contain, for JavaScript, whose own are those of ASCII."""
+"""The contents of Python's character classes, for JavaScript, whose own classes are ASCII only."""
 
 
 def javascript_pattern(patterns: Mapping[str, str]) -> str:

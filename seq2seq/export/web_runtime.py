@@ -77,8 +77,8 @@ def _download(path: Path) -> None:
 def _as_global(module: str) -> str:
     """Replace the exports of a module by a global object.
 
-    A page can import a module only from an address. As a script in the page, its content stands
-    under the hash of the content security policy.
+    A page can import a module only from an address. As a script in the page, the module is covered
+    by a hash in the content security policy.
     """
     exports = _EXPORTS.search(module)
     assert exports is not None, "the package has a known hash"

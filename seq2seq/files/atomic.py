@@ -116,7 +116,7 @@ def is_temporary(path: Path) -> bool:
 
 
 class DamagedFileError(ValueError):
-    """A file has other content than was written to it."""
+    """The content of a file is not what was written to it."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path} is damaged or was not written by this program")

@@ -93,7 +93,7 @@ class DirectoryLock:
             os.write(file, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
 
     def _owner(self) -> str:
-        """Return what the holder of the lock wrote, if it has come to write and can be read."""
+        """Return what the holder of the lock wrote, if it has written yet and can be read."""
         with contextlib.suppress(OSError, UnicodeDecodeError):
             return self._path.read_text(encoding="utf-8").strip() or "another process"
         return "another process"

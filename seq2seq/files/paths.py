@@ -11,7 +11,7 @@ _HASH_CHUNK = 1 << 20
 
 
 def expand_home(path: str | Path, *, key: str) -> Path:
-    """Replace `~` or `~NAME` at the start of a path by the home directory.
+    """Replace `~` or `~NAME` at the start of a path with the home directory.
 
     Args:
         path: Path as it was given.
@@ -29,7 +29,7 @@ def expand_home(path: str | Path, *, key: str) -> Path:
 
 
 def expand_patterns(paths: Iterable[str], *, key: str, only_directories: bool = False) -> list[str]:
-    """Replace each pattern, such as `step-*.pt`, by the paths or directories that it matches.
+    """Replace each pattern, such as `step-*.pt`, with the files or directories that it matches.
 
     A pattern without a match stays, so that the error about a missing file names it.
     """

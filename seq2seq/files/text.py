@@ -213,8 +213,8 @@ def parallel(
         if source is None or reference is None:
             shorter, longer = names if source is None else names[::-1]
             raise ValueError(
-                f"{shorter} ends before line {number:,}, which {longer} has; both must have "
-                "equally many lines"
+                f"{shorter} ends before line {number:,}, but {longer} goes on; both need the same "
+                "number of lines"
             )
         yield source, reference
 

@@ -115,7 +115,7 @@ class SentenceSplitter:
         return [each if self.stays(each) else start + each for each in sentences]
 
     def _cut(self, sentence: str, most_tokens: int) -> list[str]:
-        """Return a sentence, or parts of some words if it has too many tokens."""
+        """Return a sentence, or parts of it that each have few enough tokens."""
         if not self._is_longer(sentence, most_tokens):
             return [sentence]
         start = self._leading_symbols(sentence)
@@ -138,11 +138,11 @@ class Sentence(NamedTuple):
     line: str
     text: str
     prefix: str
-    """Beginning of its translation."""
+    """Beginning of the sentence's translation."""
 
 
 class LineTranslator(ABC):
-    """Translates lines with the search of a model, which a subclass has.
+    """Translates lines with the search of a model, which a subclass provides.
 
     Args:
         tokenizers: Source and target tokenizer.
@@ -241,10 +241,9 @@ class LineTranslator(ABC):
 
         Args:
             pairs: Any number of lines, each with a prefix, which may be empty.
-            counts: Has the search and the phrases that no translation may contain, and gets what
-                deserves a warning.
-            batch_size: As in `translate`, and so is `split`.
-            split: See there.
+            counts: Knows the search and the banned phrases, and collects what deserves a warning.
+            batch_size: As in `translate`.
+            split: As in `translate`.
         """
         decoding, banned = counts.decoding, counts.banned
         assert decoding is not None, "there is no search to score known translations"
@@ -486,7 +485,7 @@ def join_translations(line: str, parts: Sequence[Translation]) -> Translation:
 
 
 def has_attention(translation: Translation) -> bool:
-    """Return whether a translation was not too long to keep its attention weights."""
+    """Return whether a translation was short enough to keep its attention weights."""
     return 0 not in translation.best.attention_weights.shape[1:]
 
 

@@ -55,7 +55,7 @@ class Int8Linear(nn.Module):
         self._multiply = _product_with(self.integers, self.scales, _largest_input())
 
     def __getstate__(self) -> dict[str, object]:
-        """Return what is copied and pickled; the packed weights are made again."""
+        """Return what is copied and pickled; the packed weights are computed again afterwards."""
         return {key: value for key, value in self.__dict__.items() if key != "_multiply"}
 
     def __setstate__(self, state: dict[str, object]) -> None:

@@ -1,4 +1,4 @@
-"""Links between sentences and translations, scores of known ones, and ranks by Bayes risk."""
+"""Word links of translations, scores of known translations, and ranking by Bayes risk."""
 
 # N heads, T target length, S source length
 # B batch, V vocabulary
@@ -56,7 +56,7 @@ def _joined_links(
     offsets = []
     place = target_place = 0
     for part, found in pairs:
-        # The symbols that every sentence begins with stand only once in the line.
+        # The symbols that every sentence begins with occur only once in the line.
         tags = leading_symbols(tokenizers.source, part.source)
         sentence = part.source[len(tags) :].strip()
         place = line.index(sentence, place)

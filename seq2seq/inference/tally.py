@@ -121,7 +121,7 @@ class StreamCounts:
         self._unknown = Counter[str]()  # source texts of unknown tokens
 
     def count(self, name: str, index: int, number: int = 1) -> None:
-        """Add a number that the line with an index causes."""
+        """Add a count for the line with an index."""
         if number:
             self._numbers[name] += number
             lines = self._lines[name]
@@ -173,7 +173,7 @@ def named_lines(lines: Sequence[str]) -> str:
 
 
 def _repeats(ids: Sequence[int]) -> bool:
-    """Return whether half of the runs of four tokens, in all ids or in their second half, recur."""
+    """Return whether half of the 4-grams, in all ids or in their second half, are repetitions."""
     for part in (ids, ids[len(ids) // 2 :]):
         runs = list(zip(part, part[1:], part[2:], part[3:], strict=False))
         if runs and 2 * len(set(runs)) <= len(runs):
@@ -182,7 +182,8 @@ def _repeats(ids: Sequence[int]) -> bool:
 
 
 def _shown(text: str) -> str:
-    """Return a text for a message; a character with its number, which shows spaces too."""
+    """Return a text for a message; a single character is followed by its number, to identify
+    spaces."""
     if len(text) > 1:
         return repr(text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}...")
     number = f"U+{ord(text):04X}"
@@ -190,7 +191,7 @@ def _shown(text: str) -> str:
 
 
 def _unknown_texts(translation: Translation) -> list[str]:
-    """Return the source text of the unknown tokens; tokens side by side have one text."""
+    """Return the source text of the unknown tokens; adjacent tokens share one text."""
     labels = [
         None if token == UNK else label.replace(SPACE_LABEL, " ")
         for token, label in zip(translation.source_ids, translation.source_tokens, strict=False)

@@ -40,7 +40,7 @@ class TranslatedHypothesis(NamedTuple):
     words: Sequence[int] | None = None
     """For each id, the index of its word in the text; None: the tokenizer finds the words."""
     parts: "Sequence[TranslatedHypothesis]" = ()
-    """Translations of the sentences, if the line was split; the scores are the sums of theirs."""
+    """Translations of the sentences, if the line was split; its scores are sums over them."""
 
     def __repr__(self) -> str:
         return (
@@ -62,8 +62,8 @@ class Translation(NamedTuple):
     spans: tuple[str, ...] = ()
     """Protected spans of the source, which symbols in the ids stand for."""
     parts: "Sequence[Translation]" = ()
-    """Translations of the sentences, if the line was split. Its tokens are theirs, with the EOS of
-    each."""
+    """Translations of the sentences, if the line was split. The tokens of the line are the tokens
+    of its sentences, each with its EOS."""
 
     def __repr__(self) -> str:
         return (
@@ -146,7 +146,7 @@ class EncodedLine(NamedTuple):
     spans: tuple[str, ...] = ()
     """Protected spans of the source, which symbols in the ids stand for."""
     in_capitals: bool = False
-    """Whether the ids are those of usual letters, although the text is in capitals."""
+    """Whether the ids encode the text in usual letters, although it is in capitals."""
 
 
 class EncodedPair(NamedTuple):

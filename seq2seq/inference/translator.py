@@ -175,7 +175,7 @@ class Translator(LineTranslator):
         """Yield each pair's target as the only translation of its source, teacher-forced.
 
         The score of such a translation is its log-probability; there is no length limit. A pair
-        without text on one side is scored too, a pair without any text has probability 1.
+        without text on one side is scored too; a pair without any text has probability 1.
 
         Args:
             pairs: Any number of pairs of a source and a target line.
@@ -220,7 +220,8 @@ class Translator(LineTranslator):
 
     @contextlib.contextmanager
     def _computing(self, batch: Sequence[EncodedPair], way_out: str) -> Iterator[None]:
-        """Return a context of the model's precision that names a batch that does not fit."""
+        """Return a context with the model's precision, whose error names a batch that does not
+        fit."""
         longest = max(pair.length for pair in batch) + 1  # EOS
         size = f"{counted(len(batch), 'sentence')} of at most {counted(longest, 'token')} at a time"
         with memory_errors_named(size, way_out), self._numerics.autocast():

@@ -1,4 +1,4 @@
-"""Replace the unknown words of a word model by the source words that they attend to."""
+"""Replace the unknown words of a word model with the source words that they attend to."""
 
 import re
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ def check_copying(translator: "Translator") -> None:
 
 
 def copy_unknown_words(translation: Translation, tokenizers: TokenizerPair) -> Translation:
-    """Replace each unknown word by the source token with the most attention.
+    """Replace each unknown word with the source token that has the most attention.
 
     This follows Luong et al. (2015b), section 3, without a dictionary. Only texts change; tokens,
     scores and attention do not.
@@ -55,7 +55,7 @@ def copy_unknown_words(translation: Translation, tokenizers: TokenizerPair) -> T
             if token == UNK or label == UNKNOWN_SURFACE
         )
         text = re.sub(UNKNOWN_SURFACE, lambda mark: next(marks, mark[0]), found.text)
-        # The tokenizer cannot assign tokens to words of the new text, which are as many.
+        # The tokenizer knows only the words of the old text; the new text has equally many.
         words = tokenizers.target.words(found.text, found.ids, translation.spans)
         return found._replace(text=text, words=words)
 
@@ -64,7 +64,8 @@ def copy_unknown_words(translation: Translation, tokenizers: TokenizerPair) -> T
 
 
 def _source_texts(translation: Translation, tokenizers: TokenizerPair) -> Sequence[str]:
-    """Return the text of each source token, without EOS; a token without text has its word's."""
+    """Return the text of each source token, without EOS; a token without text gets its word's
+    text."""
     ids, words = translation.source_ids, split_words(translation.source)
     owners = tokenizers.source.words(translation.source, ids, translation.spans)
     labels = [

@@ -150,7 +150,7 @@ def _step_gradients(
     Let g be the gradient of h' and u = U_n h + b. All products are elementwise:
     dn = g (1 - z) (1 - n^2), dr = dn u r (1 - r), dz = g (h - n) z (1 - z).
     The gradients are (dr, dz, dn) for the projected input, (dr, dz, dn r) for U h + b, and the rest
-    is g z. Padding has z = 1, so that only g passes.
+    is g z. At padding z = 1, so only g passes through.
     """
     size = hidden.shape[1]
     reset, update, u = gates.chunk(3, dim=1)

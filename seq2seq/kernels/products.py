@@ -37,7 +37,7 @@ def use_kernels(kernels: Kernels) -> None:
 
 @contextlib.contextmanager
 def kernels_in_use(kernels: Kernels) -> Iterator[None]:
-    """Use kernels in a context, and the previous ones after it."""
+    """Use kernels in a context, and the previous kernels after it."""
     global _chosen
     previous = _chosen
     use_kernels(kernels)

@@ -143,7 +143,7 @@ def _add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
     if a.dtype == total.dtype:
         total.addmm_(a, b)
         return
-    # Adding makes a converted copy, which stays in the cache if it is made in parts.
+    # Adding creates a converted copy; in parts, the copy stays in the processor's cache.
     parts = (torch.split(each, _block_rows(total)) for each in (total, torch.mm(a, b)))
     for part, product in zip(*parts, strict=True):
         part.add_(product)

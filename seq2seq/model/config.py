@@ -106,7 +106,7 @@ class TiedEmbeddings(Enum):
 class ModelConfig(Config, section="model", marks=(Mark.fixed, Mark.model)):
     """Encoder, decoder and the connections between them.
 
-    In Python, the sizes are enough; `load_config` adds the dropout of the data set.
+    In Python, only the sizes are required; `load_config` also sets the dropout that suits the data.
 
     Example:
         >>> encoder = EncoderConfig(embedding_size=32, hidden_size=16)

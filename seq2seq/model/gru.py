@@ -172,9 +172,9 @@ def run_direction(
 ) -> Tensor:
     """Run one direction of a layer over padded sequences.
 
-    The reverse direction reads each row turned round, without its padding, which stays in its
-    place. Nothing here depends on a value on the host: a packed sequence would need the lengths
-    there, and kernels that depend on them.
+    The reverse direction reads each row reversed, except for its padding, which stays in place.
+    Nothing here depends on a value on the host: a packed sequence would need the lengths there, and
+    kernels that depend on them.
 
     Args:
         inputs: Input sequences, (T, B, I).

@@ -43,7 +43,8 @@ class DecoderState(NamedTuple):
         return [*self.hidden, self.feedback, *self.past, *self.attended]
 
     def with_tensors(self, tensors: Sequence[Tensor]) -> "DecoderState":
-        """Return a state of as many layers with other tensors, in the order of `tensors`."""
+        """Return a state with the same number of layers and new tensors, in the order of
+        `tensors`."""
         num_layers = len(self.hidden)
         feedback, keys, values, *attended = tensors[num_layers:]
         past = Past(keys, values)

@@ -53,7 +53,7 @@ class Ranks(NamedTuple):
         return cast(_Value, self.share_from_first(value))
 
     def gather_in_first(self, value: _Value) -> list[_Value]:
-        """Return the values of all processes, by rank, in rank 0; nothing elsewhere."""
+        """Return the values of all processes, by rank, in rank 0; an empty list elsewhere."""
         if self.world_size == 1:
             return [value]
         values: list[_Value | None] | None = [None] * self.world_size if self.is_first else None
@@ -178,7 +178,7 @@ def _store() -> Store:
 
 
 def sum_over_processes(tensors: Iterable[Tensor]) -> None:
-    """Replace each tensor by its sum over all processes, in place."""
+    """Replace each tensor with its sum over all processes, in place."""
     # A process group that the caller created for one process may have no backend for the CPU.
     if distributed.is_initialized() and distributed.get_world_size() > 1:
         with lost_processes_named():
@@ -187,7 +187,7 @@ def sum_over_processes(tensors: Iterable[Tensor]) -> None:
 
 
 def sum_gradients(model: nn.Module) -> None:
-    """Replace the gradients of the trained parameters by their sums over all processes."""
+    """Replace the gradients of the trained parameters with their sums over all processes."""
     if not distributed.is_initialized():
         return
     gradients = []

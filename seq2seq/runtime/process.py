@@ -24,8 +24,8 @@ _KEPT = (1 << 31) - 1
 _ONEDNN_CACHES = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "256", "LRU_CACHE_CAPACITY": "16"}
 """Numbers of shapes for which oneDNN and torch keep a kernel; the defaults are 1,024."""
 _PRECEDENCE = 1.0
-"""Seconds that the processes after rank 0 wait before they report an error that all processes have.
-By then, torchrun has ended the other processes on the machine."""
+"""Seconds that all processes but rank 0 wait before they report an error that all of them have. By
+then, torchrun has ended the other processes on the machine."""
 MOST_WORKERS = 8
 """Maximum number of worker threads; more threads would mostly wait for the interpreter's lock."""
 _TIME_OF_CAUSE = 3.0
@@ -47,7 +47,7 @@ def is_first_process() -> bool:
 
 @contextlib.contextmanager
 def interrupts_in_one_line() -> Iterator[None]:
-    """Print one line to stderr at Ctrl-C or SIGTERM and exit with the code that shells expect."""
+    """At Ctrl-C or SIGTERM, print one line to stderr and exit with the code that shells expect."""
     handler = signal.getsignal(signal.SIGTERM)
     is_ours = handler is signal.SIG_DFL and _is_main_thread()
     if is_ours:
@@ -63,7 +63,8 @@ def interrupts_in_one_line() -> Iterator[None]:
 
 @contextlib.contextmanager
 def imports_in_one_line() -> Iterator[None]:
-    """Import the modules of a command, which takes seconds; a missing package is one line."""
+    """Import the modules of a command, which takes seconds; report a missing package in one
+    line."""
     open_closed_stderr()
     with interrupts_in_one_line():
         try:

@@ -197,7 +197,7 @@ DEFAULT_SEARCH = BeamConfig()
 
 
 def convert_search(config: DecodingConfig, kind: type[_Kind], without: Sequence[str] = ()) -> _Kind:
-    """Return a search of a kind with the settings that both kinds have, except `without`."""
+    """Return a search of another kind with the settings that both kinds share, except `without`."""
     names = {each.name for each in fields(kind)} & {each.name for each in fields(config)}
     return kind(**{name: getattr(config, name) for name in names - {"name", *without}})
 

@@ -45,7 +45,7 @@ _MOST_WEIGHTS = 250_000
 _SHOWN = 40
 """Number of characters of a sentence that a message shows."""
 _SHARES = 4
-"""Number of the largest requests that the queue has room for, so that one request cannot fill
+"""Number of requests of maximum size that fit into the queue, so that a single one cannot fill
 it."""
 logger = logging.getLogger(__name__)
 
@@ -121,7 +121,7 @@ class Service:
         self.models.reload()
 
     def application(self) -> FastAPI:
-        """Return the ASGI application, whose end closes the models."""
+        """Return the ASGI application, which closes the models when it ends."""
         app = FastAPI(
             title="Translation service",
             version="1",
@@ -278,7 +278,7 @@ class Service:
     async def _translated(
         self, request: Request, fields: Fields, decoding: DecodingConfig, read: Read
     ) -> Translated:
-        """Translate the texts of a request; a text in the language of the target stays."""
+        """Translate the texts of a request; a text that is in the target language already stays."""
         self._check_key(request, fields)
         config, source = self._config, fields.source
         given = [fields.texts] if isinstance(fields.texts, str) else fields.texts
@@ -298,7 +298,7 @@ class Service:
                 raise HTTPException(
                     413,
                     f"the sentence {sentence[:_SHOWN]!r}... has {len(sentence):,} characters, more "
-                    f"than {config.max_sentence:,}; divide it",
+                    f"than {config.max_sentence:,}; split it",
                 )
         check_limit(len(sentences), most, "sentences")
         left = request.state.end - time.monotonic()
@@ -326,9 +326,9 @@ class Service:
 
 
 def _known(code: str, known: Collection[str]) -> str:
-    """Return a known code for a language; it may have another case, script or region.
+    """Return a known code for a language, which may differ in case, script or region.
 
-    A language without its script or region comes first, then the only one that adds them.
+    The language without script or region is preferred, then the only known code that adds them.
 
     Example:
         >>> _known("zh-Hans", {"zh", "en"}), _known("pt_br", {"pt-BR"}), _known("pt", {"pt-BR"})
@@ -380,7 +380,7 @@ async def _gone(request: Request, error: Exception) -> Response:
 
 
 async def _failure(request: Request, error: Exception) -> Response:
-    """Answer a bug; the server logs it."""
+    """Answer after an internal error; the server logs it."""
     return JSONResponse({"error": "the service failed"}, 500)
 
 
@@ -394,5 +394,5 @@ _NAMES = {
 
 
 def _language(code: str) -> dict[str, str]:
-    """Return the code of a language and its English name; one without a name has its code."""
+    """Return the code of a language and its English name, or the code again if it has no name."""
     return {"code": code, "name": _NAMES.get(code, code)}

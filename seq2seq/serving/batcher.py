@@ -21,7 +21,7 @@ Translate = Callable[[list[str], DecodingConfig], Sequence[_Result]]
 
 
 class RefusedError(Exception):
-    """A request is not translated now; its client may send it again."""
+    """A request cannot be translated now; its client may send it again."""
 
     def __init__(self, status: int, reason: str) -> None:
         """Refuse a request with a status of HTTP."""
@@ -65,10 +65,10 @@ class Batcher(Generic[_Result]):
 
     Args:
         translate: Called in one thread only.
-        batch_size: Most lines translated together.
-        max_waiting: Most lines that wait; more are refused.
-        linger: Seconds for each request that a batch answered, if there were several, in which the
-            next batch waits for as many new requests: its clients often ask again at once.
+        batch_size: Maximum number of lines translated together.
+        max_waiting: Maximum number of lines that wait; more are refused.
+        linger: After a batch that answered several requests, wait this many seconds for each of
+            them until as many new requests have come: clients often send the next request at once.
         on_batch: Called with the number of lines and the seconds of each batch; what it raises is
             logged.
 
@@ -115,7 +115,7 @@ class Batcher(Generic[_Result]):
 
     @property
     def is_full(self) -> bool:
-        """Return whether a line would be refused because of those that wait."""
+        """Return whether another line would be refused because too many lines wait."""
         return self._num_waiting >= self.max_waiting
 
     @property
@@ -137,11 +137,11 @@ class Batcher(Generic[_Result]):
             lines: Lines of one request.
             decoding: Lines are translated together if they have equal configurations.
             timeout: Seconds after which lines that still wait are not translated.
-            translate: Used for this request, and together only with requests of the same function;
-                None: the function of the batcher.
+            translate: Function for this request, which shares batches only with requests of the
+                same function; None: the function of the batcher.
 
         Returns:
-            A future of one result for each line. Cancelling it drops the lines that still wait.
+            A future with one result for each line. Cancelling it drops the lines that still wait.
 
         Raises:
             RefusedError: More than `max_waiting` lines would wait, or the batcher is closed.

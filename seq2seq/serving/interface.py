@@ -135,7 +135,7 @@ def described(fields: type[Fields]) -> dict[str, object]:
 
 
 def body(fields: type[_Fields]) -> Callable[[Request], Awaitable[_Fields]]:
-    """Return a dependency that reads a body of JSON or a form of either kind, in UTF-8.
+    """Return a dependency that reads a body in UTF-8: JSON, or a form of either content type.
 
     It raises HTTPException if the body is too large, too slow or wrong, and ClientDisconnect if
     the client has gone.
@@ -203,7 +203,7 @@ async def _form(request: Request, kind: str) -> Mapping[str, Sequence[object]]:
 
 
 def _describe(error: ValidationError) -> str:
-    """Return the first two mistakes of a body on one line."""
+    """Describe the first two errors of a request body in one line."""
     mistakes = []
     for mistake in error.errors()[:2]:
         place = ascii(".".join(map(str, mistake["loc"])))[1:-1][:_SHOWN]

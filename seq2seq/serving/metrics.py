@@ -1,4 +1,4 @@
-"""The measures of the service for Prometheus, and its access log."""
+"""The Prometheus metrics of the service, and its access log."""
 
 import logging
 import time
@@ -87,7 +87,7 @@ class Metrics:
         return counted
 
     def count_refused(self) -> None:
-        """Count what came in place of a request and was not HTTP."""
+        """Count a connection that sent something other than HTTP."""
         self.requests.labels("not HTTP", "400").inc()
 
     def count_batch(self, pair: str, num_sentences: int, seconds: float) -> None:
@@ -96,7 +96,7 @@ class Metrics:
         self._batch_seconds.labels(pair).observe(seconds)
 
     def text(self) -> bytes:
-        """Return all measures in Prometheus' text format."""
+        """Return all metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
 

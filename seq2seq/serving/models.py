@@ -107,7 +107,7 @@ class LoadedModel(NamedTuple):
     others: Mapping[Pair, Translate[Translation]] = MappingProxyType({})
     """Functions that translate further pairs, of a model for several languages."""
     name: str = ""
-    """Name of its folder, in which links are followed, and of its file."""
+    """Folder and file that it was read from, as `FOLDER/FILE`; symbolic links are resolved."""
     sha256: str = ""
     """SHA-256 of its best.pt, or of runtime.json, which has the hashes of the other files."""
 
@@ -167,13 +167,13 @@ class Models:
 
     @property
     def are_ready(self) -> bool:
-        """Return whether all models work, and one at least has room for a request."""
+        """Return whether all models work, and at least one has room for a request."""
         batchers = self._batchers.values()
         is_full = all(batcher.is_full for batcher in batchers)
         return all(batcher.is_working for batcher in batchers) and not is_full
 
     def __getitem__(self, pair: Pair) -> LoadedModel:
-        """Return the model of a pair; what is submitted to it is its own after a reload too."""
+        """Return the model of a pair; even after a reload, it answers what was submitted to it."""
         return self._models[pair]
 
     def submit(
@@ -223,8 +223,8 @@ class Models:
             for pair, translate in {model.pair: model.translate, **model.others}.items():
                 if pair in loaded:
                     raise ValueError(
-                        f"checkpoint={path} translates {_listed([pair])}, as another one does; "
-                        "give one model for each pair"
+                        f"checkpoint={path} translates {_listed([pair])}, as another checkpoint "
+                        "does; give one model for each pair"
                     )
                 translate(["a"], self._config.decoding)  # the first call is slow or may fail
                 counting = self._metrics.counting("-".join(pair), translate)

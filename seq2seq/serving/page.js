@@ -118,7 +118,7 @@ function show(translation) {
   if (sentences.length) moveTo(0);
 }
 
-// Return what stands before each part of a text, and after the last.
+// Return the text before each part of a text, and after the last.
 function gapsOf(text, parts) {
   let end = 0;
   const found = parts.map((part) => {

@@ -43,7 +43,7 @@ _CHUNK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|\w+|\s+|[^\w\s]"
 Path = tuple["Tag", ...]
 """The inline tags around a piece of text, outermost first."""
 Offsets = list[tuple[int, int]]
-"""For each token of a translation, its place in the text and that of its source."""
+"""For each token of a translation, its place in the text and the place of its source token."""
 
 
 class SplitText(NamedTuple):
@@ -349,7 +349,7 @@ def _in_order(source: str, target: str) -> Offsets:
 
 
 def attended_offsets(translation: Translation, hypothesis: TranslatedHypothesis) -> Offsets:
-    """Return the place of each token in a translation, and that of its most attended source token.
+    """Return the place of each token in a translation, and of its most attended source token.
 
     A model without attention keeps the order of words.
     """

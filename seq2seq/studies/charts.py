@@ -101,9 +101,9 @@ def curves_section(groups: Sequence[Group], notes: list[str]) -> Section:
         if series := [each for each in means if each is not None]:
             charts.append(draw_chart(title, unit, "lines", series))
     text = (
-        "Lines are means over the runs of a group, bands reach from the lowest to the highest run. "
-        f"A line ends where the first of its runs ended. Of more than {_MAX_POINTS} points, "
-        f"{_MAX_POINTS} at equal distances are drawn."
+        "Lines are means over the runs of a group; bands reach from the lowest to the highest run. "
+        f"A line ends where the first of its runs ended. A curve of more than {_MAX_POINTS} points "
+        f"is drawn with {_MAX_POINTS} of them, evenly spaced."
     )
     if not charts:
         return Section(title="Learning curves")
@@ -215,9 +215,9 @@ def attention_section(groups: Sequence[Group], agreement: Divergences) -> Sectio
     text = (
         "Attention to the sources of the test set while the references are read. Entropy is low "
         "and sharpness is high where a target token looks at few source tokens; coverage is 1 "
-        "where no source token is left out. AER, where there are gold links, says how far the "
-        "most attended words are from them, by the mean of the heads; 0 is perfect. Heads have no "
-        "order over seeds."
+        "where no source token is left out. AER compares the most attended words, by the mean of "
+        "the heads, with the gold links, if there are any; 0 is perfect. The numbers of heads are "
+        "arbitrary: head 1 of one seed need not resemble head 1 of another."
     )
     compared = [group for group in groups if agreement and any(run.maps for run in group.runs)]
     bits = "Jensen-Shannon divergence of the attention of two runs: bits from 0 (equal)"

@@ -34,7 +34,8 @@ IN_TERMINAL = (
     *COSTS[:-1],
 )
 INTERVAL_HINT = (
-    "at the level of Holm's correction, so that it agrees with p; 95% for one comparison"
+    "95% interval for one comparison; for several, wider by Holm's correction, so that it agrees "
+    "with p"
 )
 
 
@@ -86,7 +87,7 @@ class Agreement(NamedTuple):
     agreement_seeds_needed: int | None
     """Number of seeds that are needed if there are too few."""
     link_aer_within: float | None
-    """As `agreement_within`, by the AER of the links."""
+    """Like `agreement_within`, but measured by the AER of the links."""
     link_aer_between: float | None
 
 
@@ -191,7 +192,7 @@ def _compare(family: Sequence[BaselineComparison], measure: str) -> list[GroupCo
 
 
 def have_same_tokens(groups: Iterable[Group]) -> bool:
-    """Return whether groups split each sentence of the test set into equally many tokens."""
+    """Return whether groups split each test sentence into the same number of tokens."""
     runs = [run for group in groups for run in group.runs]
     for name in ("loss", "coverage"):  # they count the target tokens and the source tokens
         counts = [run.statistics[name][:, 0, 1] for run in runs if name in run.statistics]
@@ -230,7 +231,7 @@ def _reason(group: Group) -> str:
 
 
 DIFFERENCE = [
-    Column("Difference", hint="mean minus the mean of the baseline, of BLEU if not named"),
+    Column("Difference", hint="mean minus the mean of the baseline; of BLEU, unless named"),
     Column("Interval", hint=INTERVAL_HINT),
     Column("p (Holm)", hint="of the difference, corrected over the groups"),
 ]

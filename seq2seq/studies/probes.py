@@ -55,7 +55,7 @@ def _factors(compared: GroupComparison) -> Numbers:
 
 
 def _shares(compared: GroupComparison) -> Numbers:
-    """Return a share; the interval is that of its logit, so that it lies between 0 and 1."""
+    """Return a share; the interval is computed for its logit, so that it lies between 0 and 1."""
     share, low, high = _numbers(compared)
     if not 0 < share < 1:
         return share, share, share
@@ -74,7 +74,7 @@ class Loss(NamedTuple):
     hint: str
     score: Score
     numbers: Callable[[GroupComparison], Numbers] = _numbers
-    """Function that turns the difference of the scores into the number."""
+    """Function that converts the difference of the scores into the number."""
     is_tested: bool = True
     """Whether the number may differ from 0 by chance, and so has a p-value."""
 
@@ -83,7 +83,7 @@ LOSSES = {
     "bleu_lost": Loss(
         "BLEU lost",
         ".2f",
-        "test BLEU of the unchanged models minus that with other weights",
+        "test BLEU of the unchanged models minus test BLEU with other weights",
         corpus_bleu,
     ),
     "perplexity_factor": Loss(
@@ -92,7 +92,7 @@ LOSSES = {
     "changed_words": Loss(
         "Changed words",
         ".3f",
-        "share of words, of both translations, that differ",
+        "share of the words of both translations that differ",
         ratio,
         _shares,
         is_tested=False,

@@ -150,9 +150,9 @@ def answers_section(
 
     text = (
         f"Yes means that p is below {LEVEL} after Holm's correction. Not shown means that p is "
-        "higher, which does not prove that there is no difference. Intervals are at the corrected "
-        "level. The attention of a group is different if it diverges from the attention of the "
-        "baseline more than the attention of two seeds diverges; this test covers seeds only."
+        f"{LEVEL} or more, which does not prove that there is no difference. Intervals are at the "
+        "corrected level. Attention counts as different if it diverges more between the group and "
+        "the baseline than between two seeds of one group; this test covers seeds only."
     )
     table = Table.of("Each group beside its baseline", comparisons, GROUP, (columns, answers))
     details = [

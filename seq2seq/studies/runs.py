@@ -179,7 +179,7 @@ class Spread(NamedTuple):
     """A number of several runs."""
 
     mean: float | None
-    """Mean over the runs; None without runs."""
+    """Mean over the runs; None if there are no runs."""
     deviation: float | None
     """Standard deviation over the runs; None with fewer than two runs, or if a value is
     infinite."""
@@ -234,7 +234,7 @@ def group_runs(runs: Sequence[StudyRun]) -> list[Group]:
 
 
 def has_begun(path: Path) -> bool:
-    """Return whether a directory has a run that trained; one that was refused has a failure."""
+    """Return whether a directory has a run that began to train, and was not refused."""
     directory = RunDirectory(path)
     return directory.has_run or directory.has_results
 
@@ -307,7 +307,7 @@ def _read_statistics(run: StudyRun) -> None:
         for rows in run.statistics.values()
     )
     if not is_whole:
-        error = ValueError("it has other sentences than test.ref")
+        error = ValueError("its sentences are not those of test.ref")
         raise run.directory.damaged(run.directory.text("test", "npz"), error)
 
 
@@ -422,7 +422,8 @@ def is_same(typed: str, value: str) -> bool:
 
 
 def _differing_config_keys(configs: Sequence[dict[str, str]]) -> list[str]:
-    """Return the keys that differ between configurations whose section of the key has one name."""
+    """Return the keys that differ between configurations in which their section has the same
+    name."""
     differing = []
     for key in dict.fromkeys(key for config in configs for key in config):
         section = key.split(".")[0] if "." in key else ""

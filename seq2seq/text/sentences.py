@@ -188,8 +188,8 @@ def join_sentences(texts: Iterable[str]) -> str:
 
 
 _MANY, _SOME = 0.5, 0.01
-"""Shares from which on a model has learned to translate lines with several sentences, and lines
-without words or in capitals."""
+"""Minimum shares of the training text from which a model learns to translate lines with several
+sentences, and lines without words or in capitals."""
 
 
 class Split(Enum):
@@ -210,7 +210,7 @@ class TextHabits(NamedTuple):
     several_sentences: float = 0.0
     """Share of the sources with several sentences."""
     without_words: float = 0.0
-    """Share of the sources without words that have another text as target."""
+    """Share of the sources that have no words and a different text as target."""
     capitals: float = 0.0
     """Share of the sources in capitals."""
 

@@ -248,7 +248,7 @@ _ERRORS = (Exception, SystemExit)
 class Tracker:
     """Keeps points until a checkpoint is written, so that a resumed run repeats none of them.
 
-    An error of the service ends the sending, and not the training.
+    After an error of the service, no more points are sent, but the training continues.
     """
 
     def __init__(self, service: Service) -> None:

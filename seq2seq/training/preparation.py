@@ -193,8 +193,8 @@ def _check_same_data(data: PreparedData, ranks: Ranks) -> None:
     first = ranks.share_from_first(own)
     if differing := [name for name in own if own[name] != first.get(name)]:
         raise ValueError(
-            f"{' and '.join(differing)} differ from those of rank 0; copy its files of "
-            "data and its data.cache_dir to this machine"
+            f"{' and '.join(differing)} differ from those of rank 0; copy the data files and "
+            "data.cache_dir of rank 0 to this machine"
         )
 
 

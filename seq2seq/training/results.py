@@ -78,9 +78,8 @@ def _average_best(trainer: Trainer) -> dict[str, object] | None:
     the best single checkpoint. It depends only on the kept checkpoints, so a run that is
     resumed after its end writes the same files.
 
-    Returns:
-        What results.json says of it: its updates, whether it became best.pt, and its scores;
-        None if no average is asked for or fewer than two checkpoints were validated.
+    Returns: The entry in results.json: its updates, whether it became best.pt, and its scores; None
+        if no average is asked for or fewer than two checkpoints were validated.
     """
     config, directory, progress = trainer.config.training, trainer.directory, trainer.progress
     updates = progress.best_updates
@@ -170,7 +169,7 @@ def describe_outcome(trainer: Trainer, found: FinalScores) -> str:
     elif training.schedule.name is ScheduleName.cosine:
         verdict = (
             f"valid BLEU still rose by {gain:.1f} in the last third: train a new run with a larger "
-            "budget, since the learning rate of this one has ended and resuming gains little"
+            "budget; resuming gains little, because the learning rate has already fallen"
         )
     else:
         verdict = (

@@ -260,7 +260,8 @@ def continue_training(trainer: Trainer, state: TrainingState, *, saved: TrainCon
     progress.valid_fingerprint = data.valid_fingerprint
     if changes:
         progress.forget_best()
-        logger.warning("the best checkpoint is chosen anew, because %s changed", ", ".join(changes))
+        message = "the choice of the best checkpoint starts over, because %s changed"
+        logger.warning(message, ", ".join(changes))
     trainer.updater.load_state(state["updater"])
     # Another number of processes or of accumulated batches changes the number of updates per epoch.
     progress.continue_epoch(len(trainer.groups_of_epoch()))

@@ -94,7 +94,7 @@ class Trainer:
         """
         training, progress, is_first = self.config.training, self.progress, self.ranks.is_first
         if is_first:
-            self._delete_steps()  # the run may have been killed before it did
+            self._delete_steps()  # a killed process may have left some
         self._began = time.monotonic() - progress.seconds
         first_update = progress.update + 1
         path = self.directory.tensorboard if is_first else None
@@ -155,8 +155,8 @@ class Trainer:
         is_new = config.data.is_own_text and config.init_from is None
         if is_new and training.max_updates is None and updates < _FEW_UPDATES:
             logger.warning(
-                "training.max_epochs=%d makes only %d updates, from which a model learns little; "
-                "raise it, or lower training.batching.size=%d",
+                "training.max_epochs=%d makes only %d updates, too few to learn much; raise it, or "
+                "lower training.batching.size=%d",
                 training.max_epochs,
                 updates,
                 training.batching.size,
@@ -213,7 +213,7 @@ class Trainer:
         elif progress.update < first_update:
             logger.info(
                 "the budget is already used up; raise training.max_epochs, max_updates or "
-                "max_minutes to continue the training, or train anew with overwrite=true"
+                "max_minutes to continue the training, or start again with overwrite=true"
             )
         elif training.max_minutes and progress.seconds >= 60 * training.max_minutes:
             logger.info(

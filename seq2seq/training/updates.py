@@ -21,7 +21,7 @@ from seq2seq.training.schedules import draw_forced_mask
 
 
 class NonFiniteError(FloatingPointError):
-    """The loss or a gradient is not finite; the weights are those before the update."""
+    """The loss or a gradient is not finite; the weights are unchanged."""
 
 
 class Updater:
@@ -50,7 +50,7 @@ class Updater:
 
         On a GPU the host waits once, after everything up to clipping was started: it reads the loss
         and the gradient's norm together. The optimizer starts only if both are finite, and runs
-        while the host prepares the next batch. Otherwise the weights are those before the update.
+        while the host prepares the next batch. Otherwise the weights stay unchanged.
 
         Args:
             batches: The batches of this process, on the CPU.

@@ -83,7 +83,7 @@ class Evaluation:
         return [sample.reference.best.attention_weights.mean(0) for sample in kept]
 
     def summary(self) -> dict[str, object]:
-        """Return what results.json says of it."""
+        """Return its entry in results.json."""
         return {**self.scores, "signature": self.signature, "heads": self.heads}
 
     def __str__(self) -> str:
@@ -251,7 +251,7 @@ def metric_value(evaluation: Evaluation, metric: Metric) -> float:
     """Return a number that is higher for a better evaluation.
 
     The negative loss replaces a BLEU below 1 and a chrF of 0.00, which do not show which model is
-    better. Every other score is higher, because it is not negative.
+    better. It ranks below every other score, because only the negative loss is below 0.
     """
     value, loss = evaluation.scores[metric.value], evaluation.scores["loss"]
     return value if metric in _LEAST_SCORES and value >= _LEAST_SCORES[metric] else -loss
@@ -275,7 +275,7 @@ def read_history(directory: RunDirectory) -> list[dict[str, float]]:
     except FileNotFoundError:
         pass
     except ValueError as error:  # no reason to stop the run
-        logger.warning("the history of the validations begins anew: %s", error)
+        logger.warning("the history of the validations starts over: %s", error)
     return []
 
 

@@ -2,7 +2,7 @@
 // The view of attention: two rows of tokens, the choice of a head, and a matrix of all weights.
 // A place in it: {target: row}, {source: column}, both (a cell), or {} (none).
 const STRONGEST = 5; // number of tokens whose weight is shown, if it is at least 1%
-const LONG = 40; // a sentence with more tokens stands beside its translation, not above it
+const LONG = 40; // a sentence with more tokens is shown beside its translation, not above it
 const FULL = 1000; // a weight of 1
 const WORD_START = "\u2581", END = "</s>";
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # a service with exported models needs no torch
 
 Floats = NDArray[np.float32]
 FULL = 1000
-"""A weight of 1 on the page; weights are rounded to thousandths."""
+"""The integer that stands for a weight of 1 in the page, which stores weights in thousandths."""
 _HERE = Path(__file__).parent
 _SENTENCES = "\0"
 """Placeholder of the sentences in the page."""
@@ -59,7 +59,7 @@ def _contents(environment: Environment, names: Sequence[str]) -> Markup:
 
 
 def json_block(content: object) -> str:
-    """Return data as ASCII JSON without `<`, so no text can end its block in a page."""
+    """Return data as ASCII JSON without `<`, so that no text can close its block in a page."""
     return json.dumps(content, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
@@ -186,7 +186,7 @@ Part = tuple[Sequence[Column], Callable[[_Item], Iterable[Cell]]]
 
 @dataclass(kw_only=True, slots=True)
 class Table:
-    """A table that a click on a column head sorts; the first column heads the rows."""
+    """A table that is sorted by clicking a column header; the first column labels the rows."""
 
     caption: str
     columns: Sequence[Column]

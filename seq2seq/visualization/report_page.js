@@ -58,7 +58,7 @@ function showGroups() {
 
 // Translations ------------------------------------------------------------------------------------
 
-// In the order of a number: the first number rises, the others fall.
+// Order by a number: by the first in ascending order, by all others in descending order.
 function listSentences() {
   const order = find("order");
   const sign = order.selectedIndex ? -1 : 1;

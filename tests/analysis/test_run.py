@@ -165,7 +165,7 @@ def test_a_run_whose_plug_in_is_not_loaded_says_how_to_load_it(copied):
     OmegaConf.save(config, copied / "config.yaml")
 
     with pytest.raises(
-        ValueError, match="unknown attention 'plugged'; its run had the plug-ins"
+        ValueError, match="unknown attention 'plugged'; its run used plug-ins"
     ) as error:
         load_run(copied)
 

@@ -203,14 +203,14 @@ FAULTS = {
     Noisy: (DotConfig, "equal calls must give equal results"),
     Blind: (DotConfig, "weights of padding must be exactly 0"),
     Unnormalised: (DotConfig, "the others sum to 1"),
-    SharperWeights: (DotConfig, "the context must be made of the values by the weights"),
-    MeanOfHeads: (MultiHeadConfig, "the context must be made of the values by the weights"),
+    SharperWeights: (DotConfig, "the context must be the values weighted"),
+    MeanOfHeads: (MultiHeadConfig, "the context must be the values weighted"),
     Centred: (DotConfig, "padding must change no result"),
     LengthScaled: (DotConfig, "more padding must change no result"),
     OneMask: (DotConfig, "positions masked for one query"),
-    NotANumber: (DotConfig, "a source of padding only"),
-    BatchScaled: (DotConfig, "the others of its batch"),
-    Doubled: (CoverageConfig, "a step for each query must equal one call"),
+    NotANumber: (DotConfig, "a source that is all padding"),
+    BatchScaled: (DotConfig, "the other sentences in its batch"),
+    Doubled: (CoverageConfig, "one step for each query must give the same"),
     SharedState: (CoverageConfig, "the rows of a beam"),
     Single: (DotConfig, "the precision of the inputs"),
     Double: (
@@ -219,8 +219,8 @@ FAULTS = {
     ),
     TooLargeForHalf: (DotConfig, "a call must succeed in half precision"),
     Detached: (DotConfig, "gradients must equal"),
-    OwnSoftmax: (DotConfig, "weights must be those of `self.normalize`.*; it is not called"),
-    OwnContext: (DotConfig, "weights must be those of `self.normalize`"),
+    OwnSoftmax: (DotConfig, "weights must come from `self.normalize`.*; it is not called"),
+    OwnContext: (DotConfig, "weights must come from `self.normalize`"),
 }
 
 

@@ -249,7 +249,7 @@ def test_a_checkpoint_that_is_given_twice_is_warned_of(checkpoint, tmp_path, cap
 
     load_checkpoints([tmp_path, tmp_path / "best.pt"])
 
-    expected = f"checkpoint={tmp_path}/best.pt counts 2 times; give each checkpoint once"
+    expected = f"checkpoint={tmp_path}/best.pt is given 2 times, and each counts; give it once"
     assert caplog.messages == [expected]
 
 
@@ -266,7 +266,9 @@ def test_a_checkpoint_that_is_given_twice_is_warned_of(checkpoint, tmp_path, cap
 def test_another_tokenizer_is_refused(first, second, side, load):
     pairs = [[tokenizer(), characters("xy")] for tokenizer in (first, first, second)]
 
-    with pytest.raises(ValueError, match=r"2\.pt has other tokenizers than checkpoint=\S*0\.pt;"):
+    with pytest.raises(
+        ValueError, match=r"2\.pt has different tokenizers from checkpoint=\S*0\.pt;"
+    ):
         load(*(pair if side == 0 else pair[::-1] for pair in pairs))
 
 
@@ -346,7 +348,7 @@ def test_other_models_are_refused_with_both_names(change, reason, paths, checkpo
     with pytest.raises(ValueError) as refused:
         average_files([paths[0], other], output=tmp_path / "mean.pt")
 
-    expected = f"checkpoint={other} has another model than checkpoint={paths[0]}: {reason}"
+    expected = f"checkpoint={other} has a different model from checkpoint={paths[0]}: {reason}"
     assert str(refused.value).startswith(expected)
     assert not (tmp_path / "mean.pt").exists()
 

@@ -124,7 +124,7 @@ def test_a_run_is_repeated_from_its_configuration(train, corpus, tmp_path):
     assert (code, err) == (2, "error: training.max_updates=-1 must be at least 1, or null\n")
     code, _, err = train(*again, "run_name=b", "model=luong")
     assert (code, err.count("\n")) == (2, 1)
-    assert err.startswith("error: model=luong chooses among files, but the config.yaml of a run")
+    assert err.startswith("error: model=luong selects a file, but the config.yaml of a run")
 
 
 @pytest.mark.parametrize("text", ["a: 1", "run_name: a\ndata: {name: files}", "{}"])

@@ -159,7 +159,7 @@ def test_references_are_compared_file_by_file(checkpoint, inputs, tmp_path):
 
     reports = {key: str(tmp_path / key) for key in ("output", "alignments", "attention_html")}
     config = make_translate_config(checkpoint, input=inputs, reference=references, **reports)
-    with pytest.raises(ValueError, match=r"a\.en ends before line 5, which input=\S+a\.de has;"):
+    with pytest.raises(ValueError, match=r"a\.en ends before line 5, but input=\S+a\.de goes on;"):
         translate(config)
 
     assert outputs(tmp_path) == []

@@ -99,7 +99,7 @@ def error_of(*overrides: str) -> str:
             "unknown attention 'dott'; one of: additive, coverage, dot, gaussian, general, local, "
             "location, multihead, none, uniform; one of your own needs plugins=[FILE.py]",
         ),
-        ("attention=null", "a part is chosen by its name, for example attention=none; this is not"),
+        ("attention=null", "this is not the name of a part; give a name, for example"),
         ("+model.encoder.extra.deep=1", "unknown key 'model.encoder.extra'; remove it"),
         ("+extra=1", "unknown key 'extra'; remove it"),
         (

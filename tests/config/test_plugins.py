@@ -246,8 +246,8 @@ def test_reading_a_configuration_with_plugins_loads_none(tmp_path):
     del base.ATTENTION._parts["plugged"]
 
     message = (
-        r"unknown attention 'plugged'; its run had the plug-ins plugins=\[my/plug\.py\], which are "
-        r"loaded only if you give this key, or in Python call seq2seq\.load_plugins"
+        r"unknown attention 'plugged'; its run used plug-ins: add plugins=\[my/plug\.py\], or in "
+        r"Python call seq2seq\.load_plugins"
     )
     with pytest.raises(ValueError, match=message):
         load_checkpoint(tmp_path)

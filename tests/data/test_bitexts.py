@@ -160,7 +160,7 @@ def test_every_pair_is_read_with_its_place(tmp_path, files, options, languages, 
     [
         ({"a": "x"}, {}, "a: choose the source and the target among its columns"),
         (dict.fromkeys("abc", "x"), {}, r"a: give a source and a target file by themselves, "),
-        ({"a": "x\n", "b": ""}, {}, "b ends before line 1, which .*a has"),
+        ({"a": "x\n", "b": ""}, {}, "b ends before line 1, but .*a goes on;"),
         ({"a": b"\xff\xfex", "b": "x"}, {}, "a: the file is UTF-16"),
         ({"a.tsv": "a\tb", "b": "x"}, {}, "b: give a source and a target file by themselves"),
         ({"a.tsv": "x\ty\tz"}, {}, "choose the source and the target .*: 1 'x', 2 'y', 3 'z'"),

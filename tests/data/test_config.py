@@ -42,7 +42,10 @@ SEVERAL = {"news": {"files": ["a.de", "a.en"], "weight": 2, "tag": "<x>"}, "talk
     [
         ({"train": {"news": list("abcd")}}, "data.train.news=[a,b,c,d] must contain one to three"),
         ({"train": SEVERAL, "temperature": 0.5}, "data.temperature=0.5 must be at least 1"),
-        ({"temperature": 2}, "data.temperature=2 mixes several corpora, but data.train is one"),
+        (
+            {"temperature": 2},
+            "data.temperature=2 mixes several corpora, but data.train has only one",
+        ),
         ({"test": [["a.tsv"], ["b.tsv"]]}, "data.test names 2 sets, but a run scores one"),
         (
             {"valid": {"files": ["a.tsv"], "weight": 2}},

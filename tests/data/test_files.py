@@ -181,14 +181,14 @@ def test_different_line_counts_are_refused_before_reading_pairs(tmp_path):
     [
         (
             b"ja\tyes\nnein no\n",
-            "2: 0 tabs; every line needs one, .*; seq2seq-prepare reads",
+            "2: 0 tabs; every line needs one, .*; for tables",
         ),
         (b"ja\tyes\nnein\tno\t0-0\n", "2: 2 tabs; "),
         (b"ja\tyes\t0-0\nnein\tno\n", "2: 1 tabs; "),
         (b"a\tb\tc\td\n", "1: 3 tabs; "),
         (
             b"Go.\tGeh.\tCC-BY 2.0\n",
-            "1: the third column, gold links: .*; seq2seq-prepare reads",
+            "1: the third column, gold links: .*; for tables",
         ),
         (b"ja\tyes\n\tno\n", "2: the source is empty; correct it, or set data.empty_lines=skip "),
         (b"nein\t\n", "1: the target is empty; "),

@@ -54,12 +54,15 @@ def shifted(pairs: list[tuple[str, str]], first: int, lines: int) -> list[tuple[
         ),
         (
             [*DISTINCT, *[("a" * 20, "a" * 20)] * 21],
-            "of 521 looked at: 21 with the same sentence on both sides; seq2seq-prepare",
+            "among 521 that were checked: 21 with the same sentence on both sides; seq2seq-prepare",
         ),
-        ([("Source", "a"), *DISTINCT], "of 501 looked at: 1 with names of columns; seq2seq"),
+        (
+            [("Source", "a"), *DISTINCT],
+            "among 501 that were checked: 1 with names of columns; seq2seq",
+        ),
         (
             [*DISTINCT, *[("1 &lt; <b>2</b>", "1")] * 21],
-            "looked at: 21 with HTML tags, 21 with HTML entities; seq2seq-prepare removes them",
+            "checked: 21 with HTML tags, 21 with HTML entities; seq2seq-prepare removes them",
         ),
         (
             shifted([(each, each + "b") for each in SOURCES], 350, 1),

@@ -200,9 +200,9 @@ def test_parallel_lines_are_paired_including_empty_ones():
 @pytest.mark.parametrize(
     ("num_sources", "num_references", "message"),
     [
-        (3, 2, "reference=a.en ends before line 3, which input=a.de has;"),
-        (0, 1, "input=a.de ends before line 1, which reference=a.en has;"),
-        (2, 5, "input=a.de ends before line 3, which reference=a.en has;"),
+        (3, 2, "reference=a.en ends before line 3, but input=a.de goes on;"),
+        (0, 1, "input=a.de ends before line 1, but reference=a.en goes on;"),
+        (2, 5, "input=a.de ends before line 3, but reference=a.en goes on;"),
     ],
 )
 def test_the_longer_of_two_streams_is_an_error(num_sources, num_references, message):

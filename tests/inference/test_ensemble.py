@@ -147,7 +147,7 @@ def test_other_tokenizers_are_refused_with_both_names(runs, tmp_path):
     tokenizers = TOKENIZERS._replace(target=CharacterTokenizer("abcdefgh !"))
     other = write_checkpoint(tmp_path / "other", tokenizers=tokenizers)
 
-    with pytest.raises(ValueError, match=r"other has other tokenizers than \S+first; only"):
+    with pytest.raises(ValueError, match=r"other has different tokenizers from \S+first; only"):
         Translator.load([runs[0], other], device=Device.cpu)
 
 

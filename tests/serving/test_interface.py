@@ -124,7 +124,7 @@ WRONG = {
     "long sentence": (
         body(q=f"Ja. A{'b' * 101}."),
         413,
-        f"the sentence 'A{'b' * 39}'... has 103 characters, more than 100; divide it",
+        f"the sentence 'A{'b' * 39}'... has 103 characters, more than 100; split it",
     ),
     "many sentences": (body(q="A.\n" * 13), 413, "more than 12 sentences"),
     "large": (body(q="a" * 2000), 413, "more than 2,000 bytes"),

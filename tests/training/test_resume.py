@@ -282,6 +282,6 @@ def test_a_resumed_finished_run_is_only_scored_again(
         train(folder, "resume=true")
 
     assert "the budget is already used up; " in caplog.text
-    assert "train anew with overwrite=true" in caplog.text
+    assert "start again with overwrite=true" in caplog.text
     assert (run / "last.pt").read_bytes() == before
     assert_same_run(uninterrupted, run)

@@ -153,7 +153,7 @@ def test_a_changed_validation_file_is_noticed_when_the_run_is_resumed(tmp_path) 
     tiny_run(tmp_path, *SHORT[1:], *longer)
 
     log = (tmp_path / "runs" / "tiny" / "train.log").read_text()
-    assert log.count("chosen anew, because the validation data changed") == 1
+    assert log.count("starts over, because the validation data changed") == 1
     last = torch.load(tmp_path / "runs" / "tiny" / "last.pt", weights_only=True)["training"]
     assert [update for _, update in last["progress"]["best"]] == [6]
 

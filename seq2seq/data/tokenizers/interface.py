@@ -147,7 +147,8 @@ register_tokenizer = TOKENIZERS.register
 
 
 class _Wrapper:
-    """A tokenizer around another one, which does what the wrapper does not override."""
+    """A wrapper around another tokenizer, which does everything that the wrapper does not
+    override."""
 
     rules = IDENTITY
 
@@ -184,8 +185,8 @@ class SymbolTokenizer(_Wrapper):
     """A tokenizer that keeps symbols whole: each is one token wherever it stands in a text.
 
     The symbols follow the tokens of the other tokenizer, which encodes the text between them. A
-    symbol is a word of its own: one space on each side belongs to it, and decoding writes it. One
-    that begins or ends with a letter or digit is not found inside a longer word.
+    symbol is a word of its own: one space on each side belongs to it, and decoding writes it. A
+        symbol that begins or ends with a letter or digit is not found inside a longer word.
 
     Example:
         >>> from seq2seq.data.tokenizers.words import CharacterTokenizer
@@ -374,9 +375,10 @@ def _both(tokenizers: TokenizerPair, wrap: Callable[[Tokenizer], Tokenizer]) -> 
 
 
 _FEWEST_SPANS = 50
-"""Number of spans on both sides of the training text below which none is protected."""
+"""Minimum number of spans that targets copy from sources; with fewer, nothing is protected."""
 _ENOUGH_SPANS, _SMALLEST_SHARE = 20, 0.4
-"""A kind of which the training text has enough spans must copy this share to be protected."""
+"""If the training text has enough spans of a kind, the kind is protected if targets copy this share
+of them."""
 
 
 def choose_rules(config: TokenizerConfig, corpus: Corpus) -> TextRules:
@@ -533,7 +535,7 @@ def check_user_symbols(config: TokenizerConfig, tokenizers: TokenizerPair) -> No
 
 
 def check_tags(data: DataConfig, tokenizers: TokenizerPair) -> None:
-    """Check that the source tokenizer keeps every tag whole; warn of sets to score without a tag.
+    """Check that the source tokenizer keeps every tag whole; warn about sets to score without one.
 
     Raises:
         ValueError: A tag is not a symbol of the tokenizer.

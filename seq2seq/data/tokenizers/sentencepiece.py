@@ -101,7 +101,7 @@ class SentencePieceTokenizer:
         return [kept[index] for index in indices]
 
     def _normalized(self, word: str) -> str:
-        """Return the normalized characters of a word, without the spaces it may contain then."""
+        """Return the normalized characters of a word, without spaces that normalization may add."""
         text: str = self._processor.normalize(word)
         return "".join(text.replace(SPACE_LABEL, " ").split())
 
@@ -136,11 +136,12 @@ class SentencePieceTokenizer:
 def _restrict_target(
     tokenizer: SentencePieceTokenizer, targets: Iterable[str], *, is_bpe: bool
 ) -> TokenizerPair:
-    """Give the tokens that targets need the first ids, and the target tokenizer no others.
+    """Give the first ids to the tokens that targets need, and restrict the target tokenizer to
+    them.
 
-    Both tokenizers split these targets as the given one does: the segmentation of a text depends
-    only on tokens that it goes through, and these stay. All characters stay too, so the target
-    tokenizer also covers every other text that the source tokenizer covers.
+    Both tokenizers split these targets as the given tokenizer does, because the segmentation of a
+    text depends only on the tokens that it passes through, and these are kept. All characters are
+    kept too, so the target tokenizer also covers every other text that the source tokenizer covers.
     """
     labels = tokenizer.tokens(range(len(tokenizer)))
     ids = {label: i for i, label in enumerate(labels) if i >= len(SPECIAL_TOKENS)}

@@ -1,8 +1,8 @@
 """Words or characters as tokens, from a list of the frequent ones.
 
 Words are split by torchtext and keep marks where the text has no space, so that the text can be
-restored. The packages for words take a good part of a second to load, so the functions that need
-them import them.
+restored. The packages for words take almost a second to load, so only the functions that need them
+import them.
 """
 
 import importlib.util
@@ -65,7 +65,7 @@ class _ListTokenizer:
         self._surfaces = ["", UNKNOWN_SURFACE, "", "", *self._units]
         self._plain = plain
         self._labels = [*SPECIAL_TOKENS, *(plain(unit) or _JOIN_LABEL for unit in units)]
-        # A unit that the list lacks becomes the first one, the most frequent, with other marks.
+        # A unit that is not listed becomes the most frequent unit that differs only in its marks.
         self._ids: dict[str, int] = {}
         for i, unit in enumerate(units, start=len(SPECIAL_TOKENS)):
             self._ids.setdefault(plain(unit), i)
@@ -138,9 +138,9 @@ class CharacterTokenizer(_ListTokenizer):
 class WordTokenizer(_ListTokenizer):
     """Tokenizer of words; words outside its vocabulary are unknown.
 
-    A word that has no space before or after it in the text is marked there by a tab, if the next
-    word is not marked instead; so ".", "\\t." and "\\t.\\t" are three tokens, of which text may
-    need each. The marks restore the spaces of known words, whatever the language.
+    Where the text has no space between two words, a tab marks one of them, on that side. So ".",
+    "\\t." and "\\t.\\t" are three different tokens, and text may need all of them. The marks
+    restore the spaces of known words, whatever the language.
 
     Example:
         >>> tokenizer = WordTokenizer(
@@ -467,11 +467,11 @@ def load_vectors(path: str, tokenizer: Tokenizer, size: int) -> Tensor:
                 if word in wanted:
                     vectors.setdefault(word, list(map(float, numbers)))
         if len(sizes) != 1 or 0 in sizes:
-            raise ValueError(f"numbers on a line: {sorted(sizes)}")
+            raise ValueError(f"numbers of values on the lines: {sorted(sizes)}")
     except ValueError as error:
         raise ValueError(
-            f"{path} is not a file of word vectors; each line must have a word and its numbers, "
-            f"equally many on all lines ({error})"
+            f"{path} is not a file of word vectors; each line must have a word and its vector, of "
+            f"the same size on all lines ({error})"
         ) from error
     [found_size] = sizes
     if found_size != size:

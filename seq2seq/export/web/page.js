@@ -1,14 +1,14 @@
 // The page: reads its model, translates while the reader types, and shows the attention.
 const model = JSON.parse(find("model").textContent);
 const box = find("text"), beam = find("beam");
-const PATIENCE = 30; // milliseconds of work between two looks at the keyboard
+const PATIENCE = 30; // milliseconds of work between two checks of the keyboard
 const STALE = new Error("the text has changed");
 
 let translator = null;
 let isBusy = false;
 let isStale = false; // the text has changed since the search began
 
-// The files stand in the page, compressed, as base64.
+// The files are embedded in the page, compressed, as base64.
 async function unpack(name) {
   const block = find(`file-${name}`), text = atob(block.textContent);
   const bytes = new Uint8Array(text.length);
@@ -82,7 +82,7 @@ function describe({ text, tokens, logProbability, weights }) {
     attention: heads.map((head) => weights.map((row) => row[head])) };
 }
 
-// The name of a language in English; a code that is none stays as it is.
+// The name of a language in English; an unknown code stays as it is.
 function nameOf(code) {
   try {
     return new Intl.DisplayNames(["en"], { type: "language" }).of(code);
