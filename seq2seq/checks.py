@@ -317,7 +317,7 @@ def _has_type(value: object, base: type) -> bool:
         return isinstance(value, Integral) and -(2**63) <= int(value) < 2**63
     if base in _MEANINGS:
         return isinstance(value, _MEANINGS[base][0])
-    # A plug-in may have fields of other types, which OmegaConf checks as far as it can.
+    # A plug-in may have fields of other types; OmegaConf checks those that it knows.
     return not issubclass(base, Enum | Config) or isinstance(value, base)
 
 

@@ -327,7 +327,7 @@ def _check_normalizer(attention: Attention, sources: _Sources) -> None:
 _RULES: dict[str, Callable[[Attention, _Sources], None]] = {
     "a call must succeed and change none of its inputs": _check_inputs,
     "a call must succeed in training, with finite results": _check_training,
-    "shapes must be (B, T, C) and (B, N, T, S), also of empty inputs": _check_shapes,
+    "shapes must be (B, T, C) and (B, N, T, S), even for empty inputs": _check_shapes,
     "a call must store nothing on the module": _check_storing,
     "equal calls must give equal results": _check_noise,
     "weights of padding must be exactly 0 and the others sum to 1": _check_weights,

@@ -84,7 +84,7 @@ class MultiHeadAttention(Attention):
             context, _ = self.forward(query, memory)
             return context
         queries, keys = self._split(self.query_projection(query)), self._split(memory.keys)
-        # fit_mask raises for a mask of another shape; torch would broadcast it.
+        # fit_mask raises if the mask has the wrong shape; torch would broadcast it.
         scores_shape = (*queries.shape[:-1], keys.shape[-2])
         averages = functional.scaled_dot_product_attention(
             queries,

@@ -19,7 +19,7 @@ def check_overwrites(*, read: dict[str, list[str]], written: dict[str, list[str]
     Args:
         read: Paths to read, by their configuration keys; a directory under `checkpoint` means its
             best.pt.
-        written: Paths to write, likewise.
+        written: Paths to write, by their configuration keys.
     """
     taken: dict[Path, str] = {}
     named = [(key, name) for key, names in (read | written).items() for name in names]

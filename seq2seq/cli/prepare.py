@@ -57,13 +57,13 @@ class PrepareConfig(Config):
     source: Name | None
     """Language of the sources; None: the names of files or columns, or the text, tell it."""
     target: Name | None
-    """Language of the targets, likewise."""
+    """Language of the targets; None: as for the sources."""
     columns: list[str]
     """Source and target column of a table, by number from 1 or by name."""
     valid: Annotated[int, Range(0)] | None
     """Number of pairs in the validation set; None: 5%, at most 1,000."""
     test: Annotated[int, Range(0)] | None
-    """Number of pairs in the test set, likewise."""
+    """Number of pairs in the test set; None: 5%, at most 1,000."""
     markup: Markup
     keep: list[str]
     """Kinds of pairs that stay, although they are usually dropped: long, ratio, equal, swapped,
@@ -207,7 +207,7 @@ def split(kept: Sequence[Kept], *, valid: int | None, test: int | None) -> dict[
     Args:
         kept: The pairs, in order.
         valid: Number of validation pairs; None: 5%, at most 1,000.
-        test: Number of test pairs, likewise.
+        test: Number of test pairs; None: 5%, at most 1,000.
 
     Raises:
         ValueError: There are too few pairs whose source and target no other pair has.

@@ -195,7 +195,7 @@ class Outputs:
         self._inputs = inputs
         self._plots = _directory_of_plots(config)
         self.are_read = True
-        """False after a pipe was closed before the end."""
+        """False once the reader of a pipe has closed it."""
         new_file = stack.enter_context(whole_files())
 
         def opened(key: str, path: str | None) -> BinaryIO:

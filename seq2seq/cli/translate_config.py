@@ -166,7 +166,7 @@ class TranslateConfig(Config):
         return f"{key}={shown(value) if isinstance(value, list) else value}"
 
     def _contradictions(self) -> Iterator[str]:
-        """Say which keys exclude each other, would have no effect, or need another one."""
+        """Check for keys that exclude each other, would have no effect, or need a further key."""
         for key, other, way_out in _EXCLUSIVE:
             if self._is_given(key) and self._is_given(other):
                 yield f"{self._named(key)} and {self._named(other)} exclude each other; {way_out}"
@@ -218,7 +218,7 @@ class TranslateConfig(Config):
 
 
 def searches(given: Mapping[str, str]) -> Mapping[str, type[DecodingConfig]]:
-    """Return the searches of an engine; only engine=torch has those of plug-ins."""
+    """Return the searches of an engine; only engine=torch also has the searches of plug-ins."""
     if given.get("engine") == Engine.onnx.name:
         return CONFIG_TYPES
     try:

@@ -1,1 +1,1 @@
-"""The configuration: schema, values from YAML, and messages about wrong ones."""
+"""The configuration: schema, values from YAML, and messages about wrong values."""

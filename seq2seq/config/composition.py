@@ -195,7 +195,7 @@ _ITEM = re.compile(r"(?<=[\[,:{ ])(?!\w+:)[^\[\]{},: ][^\[\]{},:]*(?=[\]},])")
 
 
 def _unreadable(override: str) -> str:
-    """Describe the mistake in an argument that Hydra cannot parse."""
+    """Describe the error in an argument that Hydra cannot parse."""
     if "=" not in override:
         return f"{override!r} is not key=value; --cfg job lists the keys"
     key, _, value = override.partition("=")

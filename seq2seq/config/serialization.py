@@ -139,8 +139,8 @@ def read_yaml(path: Path) -> object:
     """Read a YAML file of a run as plain types.
 
     Raises:
-        ValueError: The file has an alias. No run writes one, and a few nested ones stand for
-            millions of values.
+        ValueError: The file has an alias. No run writes aliases, and a few nested aliases could
+            stand for millions of values.
     """
     text = path.read_text(encoding="utf-8")
     for token in scan(text) if "*" in text else ():
@@ -174,7 +174,7 @@ def _without_retired_keys(content: object, prefix: str = "") -> Any:
     """Leave out the retired keys.
 
     Raises:
-        UnsupportedConfigError: A retired key has another value than the one it may have.
+        UnsupportedConfigError: A retired key has a value that is not allowed.
     """
     if not isinstance(content, dict):
         return content

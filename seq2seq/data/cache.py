@@ -195,7 +195,7 @@ def read_arrays(folder: Path) -> tuple[dict[str, Integers], Counts]:
 
     Raises:
         OSError: A file cannot be read, for example because too many are open.
-        DamagedFileError: A file is missing or has another size than was written.
+        DamagedFileError: A file is missing, or its size is not what was written.
     """
     try:
         marker = json.loads((folder / _MARKER).read_text(encoding="ascii"))
@@ -356,7 +356,7 @@ def _encode_into(
 
 
 def _chunks(corpus: Corpus) -> Iterator[list[Pair]]:
-    # disable=None: no progress bar unless stderr is a terminal.
+    # disable=None shows a progress bar only if stderr is a terminal.
     with tqdm(
         corpus.lines(),
         desc=f"encoding {corpus.name}",

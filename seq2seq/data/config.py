@@ -350,7 +350,7 @@ def _check_protected(name: str) -> None:
 
 
 def check_symbol(symbol: object, *, key: str) -> str:
-    """Return a text that a tokenizer can keep whole; raise ValueError for another value."""
+    """Return a text that a tokenizer can keep whole; raise ValueError for any other value."""
     if not isinstance(symbol, str) or symbol.split() != [symbol]:
         raise ValueError(f"{key}: {symbol!r} must be a text without spaces, such as '<2de>'")
     if symbol in SPECIAL_TOKENS:

@@ -325,7 +325,7 @@ def count_links(links: Links, gold: GoldLinks) -> tuple[int, int, int, int]:
 
     Returns:
         The numbers of predicted links, of sure gold links, of sure gold links that are predicted,
-        and of predicted links that are possible; sure links are always possible ones too.
+        and of predicted links that are possible; sure links always count as possible, too.
     """
     right = links & (gold.possible | gold.sure)
     return len(links), len(gold.sure), len(links & gold.sure), len(right)

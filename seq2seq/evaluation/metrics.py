@@ -1,6 +1,6 @@
 """sacreBLEU's scores of detokenized text, and ranges of lengths.
 
-BLEU splits text into words by the language of the text.
+How BLEU splits text into words depends on the language.
 """
 
 # S sentences, K sentence statistics: translation and reference length, then the matching and all

@@ -55,7 +55,7 @@ def copy_unknown_words(translation: Translation, tokenizers: TokenizerPair) -> T
             if token == UNK or label == UNKNOWN_SURFACE
         )
         text = re.sub(UNKNOWN_SURFACE, lambda mark: next(marks, mark[0]), found.text)
-        # The tokenizer knows only the words of the old text; the new text has equally many.
+        # The tokenizer knows only the words of the old text; the new text has as many words.
         words = tokenizers.target.words(found.text, found.ids, translation.spans)
         return found._replace(text=text, words=words)
 

@@ -69,7 +69,7 @@ class SelfAttentionLayer(nn.Module):
         self.norm = nn.LayerNorm(size)
 
     def forward(self, states: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Refine states (B, T, D); the mask (B, T) marks the real ones, None means all."""
+        """Refine states (B, T, D); the mask (B, T) marks the real states, None means all."""
         return self._join(states, self.attention(states, mask).context)
 
     def _join(self, states: Tensor, context: Tensor) -> Tensor:

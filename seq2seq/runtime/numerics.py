@@ -94,8 +94,8 @@ def choose_numerics(device: Device, precision: Precision, *, local_rank: int = 0
         )
     chosen = torch.device("cuda", local_rank) if on_cuda else torch.device("cpu")
     if on_cuda:
-        # cuDNN makes a plan for each shape, which takes longer than the attention, and a search
-        # has another shape at each step.
+        # cuDNN plans each new shape, which takes longer than the attention, and each step of a
+        # search has a new shape.
         torch.backends.cuda.enable_cudnn_sdp(False)
     if precision is Precision.auto:
         native = torch.cuda.is_bf16_supported(False) if on_cuda else cpu_multiplies_bf16()

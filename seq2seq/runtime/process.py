@@ -173,7 +173,7 @@ def report_failure(text: str, *, is_consequence: bool) -> None:
         is_consequence: Whether this process failed because another one ended.
     """
     if is_consequence:
-        text += "; its own lines or those of torchrun say why"
+        text += "; its own output, or the output of torchrun, says why"
         time.sleep(_TIME_OF_CAUSE)
     for number in ("RANK", "LOCAL_RANK"):
         if os.environ.get(number, "0") != "0":

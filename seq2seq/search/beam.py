@@ -154,7 +154,7 @@ class BeamSearch(Search):
 
     def goes_on(self, live: Live) -> Tensor:
         last_score = _Ranked(*live.ranked).best_scores[:, -1]
-        if self._is_exact:  # a live hypothesis can still enter the best ones; a tie cannot
+        if self._is_exact:  # a live hypothesis can still become one of the best; a tie cannot
             return self._ranking.bounds(live.totals, limits=live.limits) > last_score
         return live.is_live.any(dim=1) & (last_score == -torch.inf)
 

@@ -191,7 +191,7 @@ class SamplingConfig(DecodingConfig):
 CONFIG_TYPES: dict[str, type[DecodingConfig]] = {
     each().name: each for each in (GreedyConfig, BeamConfig, MbrConfig, SamplingConfig)
 }
-"""Types of the searches of this package; `seq2seq.search.registry` has those of plug-ins too."""
+"""Types of the searches of this package; `seq2seq.search.registry` also has those of plug-ins."""
 DEFAULT_SEARCH = BeamConfig()
 """The search of every translator unless another one is chosen; validation searches greedily."""
 

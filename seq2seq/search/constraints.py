@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class Constraints:
-    """The constraints of every search, and the interface of further ones."""
+    """The constraints of every search, and the interface of further constraints."""
 
     def log_probabilities(self, logits: Tensor, *, live: Tensor) -> Tensor:
         """Return log-probabilities (R, V), -inf for tokens that are not allowed.

@@ -75,8 +75,8 @@ def search(
 
     Raises:
         ValueError: The search is not registered; a probability is NaN; every token of a hypothesis
-            is banned or impossible; a coverage penalty meets a model without attention; a prefix or
-            a banned sequence is invalid.
+            is banned or impossible; a coverage penalty is used with a model without attention; a
+            prefix or a banned sequence is invalid.
 
     Example:
         >>> from seq2seq import GreedyConfig, build_model, load_config

@@ -28,7 +28,7 @@ class Fields(BaseModel):
 
     texts: Texts
     source: Annotated[str, Field(description="language; auto: the only source of the target")]
-    target: Annotated[str, Field(description="language; if it is the source, texts stay")]
+    target: Annotated[str, Field(description="language; texts already in it stay unchanged")]
     api_key: str = ""
 
     @model_validator(mode="before")

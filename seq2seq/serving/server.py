@@ -94,8 +94,8 @@ class Server(uvicorn.Server):
         if loop.time() >= self._next_report:
             self._next_report = loop.time() + _REPORT_SECONDS
             logger.warning(
-                "no file descriptor is left for another connection; silent ones are closed; raise "
-                "the limit with ulimit -n"
+                "no file descriptor is left for another connection; silent connections are closed; "
+                "raise the limit with ulimit -n"
             )
         if not self._makes_room:  # asyncio reports the error once for each waiting connection
             self._makes_room = True

@@ -1,6 +1,6 @@
 """Split a text or HTML into the sentences that are translated, and put in their translations.
 
-Sentences of HTML go across inline tags, which attention places in the translation.
+A sentence of HTML may contain inline tags; attention tells where they go in the translation.
 """
 
 import html
@@ -28,7 +28,7 @@ SplitLine = Callable[[str], Sequence[str]]
 """Function that returns the sentences of a line."""
 _SPACE = re.compile(r"[ \t\n\f\r]+")
 _CODE = frozenset({"code", "kbd", "pre", "samp", "textarea", "var"})
-"""Elements whose text is not a sentence."""
+"""Elements whose text is not translated."""
 _INLINE = frozenset({
     "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "del", "dfn", "em", "font", "i",
     "ins", "label", "mark", "q", "s", "small", "span", "strike", "strong", "sub", "sup", "tt", "u",

@@ -156,7 +156,8 @@ def add_agreement(
         each.attention = Agreement(within, between, p_value, needed, *of_links)
     if num_unable := is_able.count(False):
         notes.append(
-            f"Whether attention differs from that of the baseline is not tested in {num_unable} "
+            "Whether attention differs from the attention of the baseline is not tested in "
+            f"{num_unable} "
             f"of {len(tested)} groups: for {counted(len(tested), 'comparison')}, p can be below "
-            f"{LEVEL} with {number} or more seeds of each group."
+            f"{LEVEL} only with {number} or more seeds of each group."
         )

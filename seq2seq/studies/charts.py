@@ -173,8 +173,9 @@ def learning_section(groups: Sequence[Group]) -> Section:
     text = (
         "On the validation set, attention is aligned at the first validation with a lower AER "
         "than the diagonal, which links the words in their order. Half BLEU is reached at the "
-        "first validation with half of the best validation BLEU of all runs. Both updates are "
-        "as exact as the distance between validations. The AERs in the table are measured on "
+        "first validation with half of the best validation BLEU of all runs. Both are only as "
+        "exact as the number of updates between two validations. The AERs in the table are "
+        "measured on "
         "the test set, and validation BLEU at the best checkpoint."
     )
     beside = known_measures(groups, ("aer", "valid_bleu"))
@@ -193,7 +194,7 @@ def attention_section(groups: Sequence[Group], agreement: Divergences) -> Sectio
 
     Args:
         groups: The groups.
-        agreement: How much the attention of every two runs differs, as far as it is known.
+        agreement: How much the attention of every two runs differs, where it is known.
     """
     known = known_measures(groups, _OF_ATTENTION)
     if not known:
@@ -243,7 +244,7 @@ def _agreement_table(caption: str, groups: Sequence[Group], found: Divergences) 
         return [number_cell(mean_divergence(found, group, other), ".3f") for other in groups]
 
     columns = [Column(group.label) for group in groups]
-    caption = f"{caption} to 1; a group with itself: between its seeds"
+    caption = f"{caption} to 1; the diagonal compares the seeds of a group"
     return Table.of(caption, groups, GROUP, (columns, cells))
 
 
@@ -299,7 +300,7 @@ def bleu_by_length(
 
     Args:
         groups: The groups; only those with the test set of the first group are scored.
-        limits: Upper limits of the ranges; none for about equally many sentences in each.
+        limits: Upper limits of the ranges; none for about the same number of sentences in each.
         notes: Gets a line if the sources are not known.
     """
     members = [groups[i] for i in groups_with_first_test_set(groups)]

@@ -104,7 +104,7 @@ class BaselineComparison:
     reason: str
     """Reason why there is no comparison; empty for the baseline itself."""
     measures: dict[str, Difference] = field(default_factory=dict)
-    """Differences in the measures `COMPARED`, as far as they are known."""
+    """Differences in the measures `COMPARED`, where they are known."""
     attention: Agreement | None = None
     """Difference in attention; None if it is not known."""
 
@@ -140,7 +140,7 @@ def compare_with_baseline(
         if baseline is not None and len(fitting) > 1:
             labels = "; ".join(group.label for group in fitting)
             raise ValueError(
-                f"baseline={baseline} fits several groups: {labels}; give more key=value"
+                f"baseline={baseline} fits several groups: {labels}; give more key=value pairs"
             )
         for i in members:
             if not fitting:
@@ -242,7 +242,7 @@ def group_table(comparisons: Sequence[BaselineComparison], shown: Sequence[str])
 
     Args:
         comparisons: Comparisons of all groups; at least one.
-        shown: The measures to show, as far as a group has them.
+        shown: The measures to show, if a group has them.
     """
     groups = [each.group for each in comparisons]
     keys = list(groups[0].swept) or ["group"]

@@ -224,7 +224,7 @@ LOSS_COLUMNS.append("p_covers")
 
 
 def loss_row(row: GroupLosses) -> dict[str, object]:
-    """Return the values of the `LOSS_COLUMNS`, as far as they are known."""
+    """Return the values of the `LOSS_COLUMNS`, where they are known."""
     found: dict[str, object] = {"group": row.label, "intervention": row.intervention}
     found["runs"] = row.num_runs
     for name, loss in row.losses.items():

@@ -125,7 +125,8 @@ class StudyRun:
 
     @cached_property
     def test_set(self) -> tuple[tuple[str, ...], str] | None:
-        """References and signature; runs with equal ones can be compared. None without them."""
+        """References and signature; runs in which both are equal can be compared. None if either is
+        missing."""
         return (tuple(self.references), self.signature) if self.references else None
 
     @property
@@ -401,8 +402,8 @@ def _value(run: StudyRun, key: str, runs: Sequence[StudyRun]) -> str:
     """Return the value of a key in the configuration, which has 0.0 where 0 was typed.
 
     No configuration has choices such as model_size. They come from the overrides, also from those
-    of a run whose configuration differs at most in the seed. The value of a run that failed before
-    it had a configuration is written as in the configuration of another run.
+    of a run whose configuration differs at most in the seed. A run that failed before it had a
+    configuration has its typed value, spelled as in the configuration of another run.
     """
     if key in run.config:
         return run.config[key]

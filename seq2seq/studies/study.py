@@ -58,7 +58,7 @@ def write_tables(
         directory: Created if it does not exist.
         baseline: The group to compare with; see `compare_with_baseline`.
         interventions: Changes of attention weights with which the test set is translated again.
-        length_bins: Upper limits of the ranges of source length; none for about equally many
+        length_bins: Upper limits of the ranges of source length; none for about the same number of
             sentences in each.
         attributions: Whether attention is compared with erasure and gradient.
         paper: Format of a folder with every table and figure of the report, and a short table of

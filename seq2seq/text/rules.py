@@ -48,7 +48,7 @@ def normalize(text: str) -> str:
     return unicodedata.normalize("NFC", visible)
 
 
-# The syntax is Python's. The page translates \w, \d and \s, which stand within brackets.
+# The syntax is Python's. The page translates \w, \d and \s, which must be within brackets.
 _WORD_START, _WORD_END = r"(?<![\w])", r"(?![\w])"
 _CODE = r"[A-Z\d]+[a-z]?"
 _EMOJI = "\u2600-\u27bf\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff"

@@ -201,7 +201,8 @@ class Split(Enum):
     always = "always"
     """Split every line into its sentences."""
     never = "never"
-    """Translate each line as it is: as a whole, also text without words, and in its capitals."""
+    """Translate each line unchanged: never split it, never skip text without words, and keep
+    capitals."""
 
 
 class TextHabits(NamedTuple):

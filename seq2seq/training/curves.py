@@ -289,7 +289,7 @@ def check_monitor(monitor: Monitor) -> None:
 
 
 def open_tracker(config: TrainConfig, directory: Path) -> Tracker:
-    """Begin a run of the service, or continue the one whose id is known.
+    """Begin a run of the service, or continue the run whose id is known.
 
     Args:
         config: The configuration of the run.

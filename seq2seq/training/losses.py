@@ -164,7 +164,7 @@ def guided_loss(weights: Tensor, guide: Tensor) -> Term:
 
 
 def coverage_loss(weights: Tensor, target_mask: Tensor) -> Tensor:
-    """Compute how much attention goes to source tokens that were attended before, summed.
+    """Compute the total attention that goes to source tokens that were attended before.
 
     See et al. 2017, "Get To The Point: Summarization with Pointer-Generator Networks", eq. 12 and
     13: sum_t sum_i min(a_ti, c_ti) with the weights a_t of the mean of the heads and their sum c_t

@@ -44,7 +44,7 @@ def check_start(config: TrainConfig, directory: RunDirectory) -> None:
 
     Raises:
         ValueError: A run exists and neither resume nor overwrite was given, there is no run to
-            resume, or the run has another configuration.
+            resume, or its configuration differs.
     """
     if config.resume and config.overwrite:
         raise ValueError("resume and overwrite=true exclude each other; choose one")
@@ -211,8 +211,8 @@ def load_initial_checkpoint(config: TrainConfig) -> Checkpoint | None:
     ]
     if unused:
         logger.warning(
-            "init_from: the tokenizers come from the checkpoint, so its settings, which are listed "
-            "first, apply to this run: %s",
+            "init_from: the tokenizers of the checkpoint are used, so these settings of the "
+            "command have no effect (checkpoint -> command): %s",
             ", ".join(unused),
         )
     tags = required_tags(checkpoint.config.data)

@@ -124,7 +124,7 @@ def draw_chart(title: str, y_label: str, kind: Kind, series: Sequence[Series]) -
 
 
 def _traces(series: Series, axis: str, kind: Kind, place: str) -> list["Scatter"]:
-    """Return the points or line of a group, after its band; `place` is shown before its values."""
+    """Return the band of a group and its points or line; `place` is shown before the values."""
     from plotly.graph_objects import Scatter
 
     color = COLORS[series.group % len(COLORS)]

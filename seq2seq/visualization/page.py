@@ -136,7 +136,7 @@ class AttentionPage:
             source: Text of the sentence.
             target: Text of the translation.
             source_tokens: A label for each column; the first token of a word begins with U+2581.
-            target_tokens: A label for each row, likewise.
+            target_tokens: A label for each row; words begin as in `source_tokens`.
             attention_weights: (N, T, S), from 0 to 1.
             note: Text beside the sentence; may be empty.
 

@@ -74,7 +74,8 @@ def attention_figure(
     if (num_rows, num_columns) != (len(target_tokens), len(source_tokens)):
         raise ValueError(
             f"attention of {num_rows} target and {num_columns} source tokens needs a label for "
-            f"each, not {len(target_tokens)} and {len(source_tokens)}; give those of one sentence"
+            f"each, not {len(target_tokens)} and {len(source_tokens)}; give the labels of one "
+            "sentence"
         )
     families, boxes = choose_fonts([*source_tokens, *target_tokens])
     source, target = (

@@ -190,7 +190,7 @@ def test_the_first_process_reports_an_error_that_all_have(report):
 def test_a_process_that_lost_another_leaves_it_the_report(report):
     line, wait = report(0, 0, is_consequence=True)
 
-    assert line == "error: bad; its own lines or those of torchrun say why\n"
+    assert line == "error: bad; its own output, or the output of torchrun, says why\n"
     assert wait > report(3, 1)[1]
 
 

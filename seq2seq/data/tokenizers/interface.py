@@ -182,7 +182,7 @@ class _Wrapper:
 
 
 class SymbolTokenizer(_Wrapper):
-    """A tokenizer that keeps symbols whole: each is one token wherever it stands in a text.
+    """A tokenizer that keeps symbols whole: each is one token wherever it occurs in a text.
 
     The symbols follow the tokens of the other tokenizer, which encodes the text between them. A
     symbol is a word of its own: one space on each side belongs to it, and decoding writes it. A
