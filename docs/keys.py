@@ -47,11 +47,12 @@ class Key(NamedTuple):
 
 def reference_of_keys() -> str:
     """Return the page of the keys of all commands."""
-    folders = sorted(path for path in config_directory().iterdir() if path.is_dir())
-    commands = sorted(path for path in config_directory().glob("*.yaml") if path.stem != "train")
+    commands = config_directory() / "commands"
+    folders = sorted(each for each in config_directory().iterdir() if each.is_dir())
     choices = [
         f"- `{folder.name}=` " + _listed([path.stem for path in sorted(folder.iterdir())])
         for folder in folders
+        if folder != commands
     ]
     lines = [
         "# All keys",
@@ -72,7 +73,7 @@ def reference_of_keys() -> str:
         "",
         *choices,
         "",
-        *(line for path in commands for line in _command(path)),
+        *(line for path in sorted(commands.glob("*.yaml")) for line in _command(path)),
     ]
     return "\n".join(lines)
 
@@ -100,7 +101,8 @@ def _keys_of_training() -> list[Key]:
 def _references() -> Iterator[tuple[str, str]]:
     """Yield the keys of training whose defaults refer to other keys, with the references."""
     folder = config_directory()
-    for path in (folder / "train.yaml", *sorted(folder.glob("*/*.yaml"))):
+    groups = (path for path in folder.glob("*/*.yaml") if path.parent.name != "commands")
+    for path in (folder / "train.yaml", *sorted(groups)):
         section = "" if path.parent == folder else f"{path.parent.name}."
         for key, value in flatten(yaml.safe_load(path.read_text(encoding="utf-8"))).items():
             if isinstance(value, str) and re.search(r"\$\{[a-z._]+\}", value):

@@ -140,7 +140,7 @@ def _key_and_text(argument: str) -> tuple[str, str]:
 
 def _defaults(name: str) -> dict[str, object]:
     """Return the values of a command's keys, and its help text under `help`."""
-    text = (config_directory() / f"{name}.yaml").read_text(encoding="utf-8")
+    text = (config_directory() / "commands" / f"{name}.yaml").read_text(encoding="utf-8")
     content: dict[str, object] = yaml.safe_load(text)
     return content
 

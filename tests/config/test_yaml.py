@@ -15,7 +15,12 @@ from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.search.registry import decoding_config_types
 
 CONFIGS = ROOT / "configs"
-CHOICES = sorted(path.relative_to(CONFIGS).with_suffix("") for path in CONFIGS.glob("*/*.yaml"))
+COMMANDS = CONFIGS / "commands"
+CHOICES = sorted(
+    path.relative_to(CONFIGS).with_suffix("")
+    for path in CONFIGS.glob("*/*.yaml")
+    if path.parent != COMMANDS
+)
 FILES = ("data.train=[a,b]", "data.valid=[c,d]", "data.test=[e,f]")
 """Values that data=files requires."""
 
@@ -28,10 +33,11 @@ def build(config: TrainConfig) -> Seq2Seq:
     return build_model(config, source_vocabulary_size=11, target_vocabulary_size=13)
 
 
-def test_every_other_file_is_that_of_a_command():
-    others = {path.stem for path in CONFIGS.glob("*.yaml")}
+def test_the_files_of_commands_are_apart_from_the_groups_of_hydra():
+    commands = {path.stem for path in COMMANDS.iterdir()}
 
-    assert others <= {path.stem for path in (ROOT / "seq2seq" / "cli").glob("*.py")}
+    assert [path.name for path in CONFIGS.glob("*.yaml")] == ["train.yaml"]
+    assert commands <= {path.stem for path in (ROOT / "seq2seq" / "cli").glob("*.py")}
 
 
 @pytest.mark.parametrize("choice", CHOICES, ids=str)
