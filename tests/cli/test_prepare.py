@@ -122,7 +122,7 @@ def test_short_texts_have_no_language_of_their_own(tmp_path, capsys):
         (["keep=[empty]"], "keep=empty: it must be one of: long, ratio,"),
         (
             ["valid=399", "test=3"],
-            "401 of 401 pairs have sides .* too few for valid=399 and test=3",
+            "401 of 401 pairs have a source .* too few for valid=399 and test=3",
         ),
         (["columns=[de,fr]"], "choose the source and the target"),
     ],

@@ -86,7 +86,7 @@ SCORED = {"input": "i", "reference": "r"}
                 "kernels": "plain",
             }.items()
         ),
-        ({"engine": "onnx", "checkpoint": ["a", "b"]}, r"checkpoint=\[a,b\]: engine=onnx tra"),
+        ({"engine": "onnx", "checkpoint": ["a", "b"]}, r"checkpoint=\[a,b\]: engine=onnx tak"),
         ({"shard": "1/2"}, "shard=1/2 needs one input file; give input=FILE"),
         *(
             ({"input": "i", "shard": shard}, f"shard={shard} must be PART/NUMBER")

@@ -91,7 +91,7 @@ def test_folder_in_use_is_refused(exported, checkpoint_path):
 def test_folder_of_something_else_is_never_overwritten(checkpoint_path, tmp_path):
     (tmp_path / "thesis.tex").touch()
 
-    with pytest.raises(FileExistsError, match="was not exported before"):
+    with pytest.raises(FileExistsError, match="exists, but is not an earlier export"):
         export_model(checkpoint_path, tmp_path, overwrite=True)
 
 

@@ -196,4 +196,4 @@ def test_a_group_is_compared_in_its_attention_if_it_and_the_baseline_have_some(t
     assert rows["copy"].agreement_p is None
     assert rows["copy"].agreement_seeds_needed == 4
     [note] = [note for note in found.notes if "attention" in note]
-    assert "for 1 comparison, p can be below 0.05 with 4 or more seeds" in note
+    assert "for 1 comparison, p can be below 0.05 only with 4 or more seeds" in note
