@@ -171,6 +171,11 @@ def run_in_shell(workplace: Path, command: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def run_on_page(workplace: Path, command: str) -> None:
+    """Run a command that reads a page of the documentation."""
+    run_in_shell(workplace, command.replace(" docs/", f" {ROOT}/docs/"))
+
+
 def compose_training(workplace: Path, command: str) -> None:
     """Compose the first job of what starts processes of its own.
 
@@ -239,6 +244,7 @@ RUNNERS: dict[str, Callable[[Path, str], None]] = {
     r"docker (build|run|compose) .*": run_docker,
     r"(cp|gzip|head|mkdir|paste|printf|sort|tail) .*|cat [^|]*": run_in_shell,
     r"(echo|cat|sed) .* \| python translate\.py .*": run_in_shell,
+    r"sed .* docs/\S+ > \S+": run_on_page,
     r"python translate\.py .* \| head .*": run_in_shell,
 }
 """how a command is run, by a pattern of all of it; the first that fits"""
