@@ -1,9 +1,8 @@
 """The base of all configurations, which checks each field against its type and its rules.
 
 A rule is written in the annotation of its field: `beam_size: Annotated[int, Range(1, 10_000)]`. The
-    check, its message and the key reference all come from it. The marks of a field say what a
-    change of its value means. They are in the annotation too, or are given to the class for all its
-    fields.
+check, its message and the key reference all come from it. The marks of a field say what a change of
+its value means. They are in the annotation too, or are given to the class for all its fields.
 """
 
 import json

@@ -83,7 +83,7 @@ def check_same_order(train: Sequence[FileSet], to_score: Sequence[FileSet]) -> N
     """Check that the files to score name source and target in the same order as the training files.
 
     The differing parts of two names tell which language is the source: de and en for [a.de,a.en]
-        and for [a.de.txt,a.en.txt]. A single file with two columns does not tell.
+    and for [a.de.txt,a.en.txt]. A single file with two columns does not tell.
 
     Raises:
         ValueError: A set to score goes from en to de, but training goes only from de to en.
@@ -142,7 +142,7 @@ def language_pairs(config: DataConfig) -> dict[tuple[str, str], str | None]:
     """Return the source and target languages that a model is trained on, with the tag to add.
 
     A pair of languages that also has sources without a tag needs none: its tags mark kinds of text,
-        such as back-translations.
+    such as back-translations.
 
     Raises:
         ValueError: Nothing tells the model which of several target languages to write.

@@ -63,8 +63,9 @@ class GroupComparison(NamedTuple):
 
     @property
     def covers(self) -> str:
-        """Return what interval and p-value cover. With a single run in a group, they say nothing
-        about other seeds.
+        """Return what interval and p-value cover.
+
+        With a single run in a group, they say nothing about other seeds.
         """
         return SENTENCES_ONLY if self.num_runs == 1 else "seeds and sentences"
 

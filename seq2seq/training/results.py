@@ -78,8 +78,9 @@ def _average_best(trainer: Trainer) -> dict[str, object] | None:
     the best single checkpoint. It depends only on the kept checkpoints, so a run that is
     resumed after its end writes the same files.
 
-    Returns: The entry in results.json: its updates, whether it became best.pt, and its scores; None
-        if no average is asked for or fewer than two checkpoints were validated.
+    Returns:
+        The entry in results.json: its updates, whether it became best.pt, and its scores; None if
+        no average is asked for or fewer than two checkpoints were validated.
     """
     config, directory, progress = trainer.config.training, trainer.directory, trainer.progress
     updates = progress.best_updates

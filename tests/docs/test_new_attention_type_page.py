@@ -11,7 +11,7 @@ import pytest
 from documents import ROOT, Page, quickened, run_script
 
 PAGE = Page("docs/tutorials/new-attention-type.md")
-MODULE, EXAMPLE, OWN_TEST = PAGE.blocks("python")
+MODULE, EXAMPLE = PAGE.blocks("python")
 [IMPORT] = PAGE.indented_blocks("python")
 *TRAININGS, TRANSLATING, TESTS = PAGE.commands()
 PUBLIC, INNER = (
@@ -47,7 +47,6 @@ def inside(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert "`seq2seq/attention/cosine.py`" in PAGE.text
     assert f"`{INNER}`" in PAGE.text
     (root / "seq2seq/attention/cosine.py").write_text(MODULE.replace(PUBLIC, INNER))
-    (root / "tests/attention/test_cosine.py").write_text(OWN_TEST)
     with (root / "seq2seq/attention/__init__.py").open("a") as file:
         file.write(IMPORT)
     return root

@@ -186,7 +186,7 @@ class SymbolTokenizer(_Wrapper):
 
     The symbols follow the tokens of the other tokenizer, which encodes the text between them. A
     symbol is a word of its own: one space on each side belongs to it, and decoding writes it. A
-        symbol that begins or ends with a letter or digit is not found inside a longer word.
+    symbol that begins or ends with a letter or digit is not found inside a longer word.
 
     Example:
         >>> from seq2seq.data.tokenizers.words import CharacterTokenizer
