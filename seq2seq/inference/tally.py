@@ -206,7 +206,7 @@ def _unknown_texts(translation: Translation) -> list[str]:
 
 
 def token_texts(word: str, labels: Sequence[str | None]) -> list[str]:
-    """Return the characters of each token of a word; a token without label gets the gap."""
+    """Return the characters of each token of a word; without a label, those between neighbors."""
     lower = word.lower()
     # Tokenizers may change the case; lower() can also change the number of letters.
     letters = lower if len(lower) == len(word) else word

@@ -27,8 +27,8 @@ class Fields(BaseModel):
     """The fields of each request; null counts as missing."""
 
     texts: Texts
-    source: Annotated[str, Field(description="language; auto: the only source of the target")]
-    target: Annotated[str, Field(description="language; texts already in it stay unchanged")]
+    source: Annotated[str, Field(description="code; auto: the only source language of the target")]
+    target: Annotated[str, Field(description="language code; texts that are in it stay")]
     api_key: str = ""
 
     @model_validator(mode="before")

@@ -64,7 +64,9 @@ class Metrics:
             ["pair"],
         )
         self._unfinished = counter(
-            "seq2seq_length_limits", "Sentences whose translation the length limit cut", ["pair"]
+            "seq2seq_length_limits",
+            "Sentences whose translation was cut at the length limit",
+            ["pair"],
         )
 
     def set_model(self, pair: str, name: str, sha256: str) -> None:

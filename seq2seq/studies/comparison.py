@@ -154,7 +154,7 @@ def compare_with_baseline(
 
 
 def compare_measures(comparisons: Sequence[BaselineComparison], notes: list[str]) -> None:
-    """Test the difference of each measure that a group and its baseline have.
+    """Test the difference between a group and its baseline in each measure that both have.
 
     Args:
         comparisons: The groups and their baselines, which get the differences.

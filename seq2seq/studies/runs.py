@@ -177,7 +177,7 @@ class Group:
 
 
 class Spread(NamedTuple):
-    """A number of several runs."""
+    """A number over several runs: its mean and its deviation."""
 
     mean: float | None
     """Mean over the runs; None if there are no runs."""
