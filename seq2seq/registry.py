@@ -9,7 +9,7 @@ _Same = TypeVar("_Same")
 
 
 class Registry(Mapping[str, _Part]):
-    """Parts of one kind by name. A part with options belongs to the type of its config.
+    """Parts of one kind by name. A part with options is registered under the type of its config.
 
     Example:
         >>> from dataclasses import dataclass

@@ -16,7 +16,7 @@ from seq2seq.studies.runs import Group
 from seq2seq.visualization.page import ShownSentence, ShownTranslation, shown_attention
 
 NUM_SENTENCES = 12
-"""Number of sentences chosen by length; sentences with the highest values of other numbers are
+"""Number of sentences of different lengths on the page; those with the highest AER and so on are
 added."""
 NUM_EXTREME = 4
 _MAX_WEIGHTS = 1_500_000
