@@ -130,7 +130,7 @@ class TranslateConfig(Config):
     precision: Precision
     kernels: Kernels
     threads: Threads | None
-    """Number of CPU threads; None: torch's default."""
+    """Number of CPU threads; None: all cores, or torch's default."""
     decoding: DecodingConfig
 
     def __post_init__(self) -> None:

@@ -47,6 +47,7 @@ class OnnxTranslator(LineTranslator):
         )
         self.graphs = _Graphs(folder, vocabulary_size=len(target), symbols=runtime.symbols)
         self._map = partial(map_in_workers, num_workers=threads)
+        self._num_workers = threads
 
     @classmethod
     def load(cls, folder: str | Path, *, threads: int = 1) -> "OnnxTranslator":

@@ -1,6 +1,7 @@
 """Translate lines: split them into sentences, batch these, and join their translations."""
 
 import logging
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -167,6 +168,8 @@ class LineTranslator(ABC):
         self._habits = habits
         self._empty = Hypothesis([], 0.0, 0.0, True, weights, [0.0])
         self._map: _MapBatches = map
+        self._num_workers = 1
+        """Number of batches that `_map` translates at once, so a window has at least as many."""
         self._leading_symbols: Callable[[str], str] = lambda line: ""
 
     @property
@@ -329,7 +332,8 @@ class LineTranslator(ABC):
             if any(sentence.prefix for sentence in sentences):
                 targets = encode_targets(sentences, sources)
             encoded = list(map(EncodedPair, sources, targets))
-            batches = cut_batches([pair.length for pair in encoded], batch_size)
+            size = min(batch_size, math.ceil(len(encoded) / self._num_workers))
+            batches = cut_batches([pair.length for pair in encoded], size)
             results = self._map(function, [[encoded[row] for row in rows] for rows in batches])
             found = in_order(batches, _announced(results, counts))
             for line in window:
