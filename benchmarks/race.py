@@ -44,7 +44,7 @@ TRANSFORMER = (
     batch_size: 64
     batch_type: sentence
     eval_metrics: []
-    max_output_length: 100
+    max_output_length: {longest}
 training:
     optimizer: adam
     adam_betas: [0.9, 0.98]
@@ -118,6 +118,7 @@ class Transformer(JoeyNMT):
             TRANSFORMER,
             model=model,
             beam=beam,
+            longest=40 if beam == 1 else 100,  # else its first validation takes minutes
             seed=self._options.seed,
             never=WITHOUT_END,
             validation=self._options.validation,
