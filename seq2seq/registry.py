@@ -87,8 +87,8 @@ class Registry(Mapping[str, _Part]):
                 return part
         known = {each.__name__: None for each in self.config_types().values()}
         raise ValueError(
-            f"{type(config).__name__} is not the config of a registered {self.kind}; create it "
-            f"from one of: {', '.join(known)}"
+            f"{type(config).__name__} is not the config of a registered {self.kind}; use one "
+            f"of: {', '.join(known)}"
         )
 
 

@@ -1,4 +1,4 @@
-"""A check that an attention type keeps the contract of `Attention`."""
+"""A check that an attention type satisfies the contract of `Attention`."""
 
 # B batch, R rows (hypotheses of a beam), S source length, T target length, Q query size,
 # K key size, V value size, C context size, N heads

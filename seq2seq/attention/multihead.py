@@ -1,7 +1,7 @@
 """Multi-head attention: to a source, between two sequences, and within a sequence or its past."""
 
 # B batch, R rows, T query length, S key length, Q query size, K key size, V value size,
-# C context size, also D where it is the size of the model, N heads, t steps so far
+# C context size (D if it is also the size of the states), N heads, t steps so far
 
 import math
 from dataclasses import dataclass

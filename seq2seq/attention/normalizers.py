@@ -67,7 +67,7 @@ def fit_mask(valid: Tensor, scores_shape: tuple[int, ...]) -> Tensor:
     """
     if len(scores_shape) not in (3, 4):
         raise ValueError(
-            f"attention: scores of shape {tuple(scores_shape)} must have shape (B, T, S) or, with "
+            f"attention: scores have shape {tuple(scores_shape)}, but need (B, T, S) or, with "
             "heads, (B, N, T, S); add the missing axes with scores.view(...)"
         )
     mask = valid if valid.dtype == torch.bool else lengths_to_mask(valid, scores_shape[-1])

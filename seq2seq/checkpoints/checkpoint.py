@@ -226,7 +226,7 @@ def average_files(paths: Sequence[str | Path], *, output: str | Path) -> None:
     """
     target = expand_home(output, key="output")
     if target.exists():
-        # If the output is missing from the command line, the first checkpoint is taken for it.
+        # If the command omits the output, its first checkpoint becomes the output.
         raise FileExistsError(f"output {output} exists already; delete it or give another name")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"output {output}: there is no directory {target.parent}; make it")

@@ -113,7 +113,7 @@ def prepare(config: PrepareConfig) -> None:
         OSError: A file cannot be read or written.
     """
     if config.output is None and not config.check:
-        raise ValueError("output needs a value; give output=DIRECTORY, or check=true to report")
+        raise ValueError("output needs a value; give output=DIRECTORY, or check=true for a report")
     paths = [expand_home(path, key="input") for path in config.input]
     source, target, rows = read_bitext(
         paths, columns=config.columns, source=config.source, target=config.target
@@ -238,7 +238,7 @@ def split(kept: Sequence[Kept], *, valid: int | None, test: int | None) -> dict[
 
 
 def _report(prepared: Prepared, rules: PairRules) -> str:
-    """Return what was cleaned and dropped, each with the first example."""
+    """Return each kind of cleaned and dropped pairs with its count and first example."""
     faulty: dict[str, list[Row]] = {}
     for row, fault in prepared.dropped:
         faulty.setdefault(fault, []).append(row)

@@ -109,7 +109,7 @@ def to_dataclass(composed: DictConfig, schema: type[_Config]) -> _Config:
     if OmegaConf.get_type(composed) is not schema:
         raise ValueError(
             "the file of --config-name has no schema; begin its defaults list with train_schema, "
-            "as configs/train.yaml does; the config.yaml of a run repeats a single run only"
+            "as configs/train.yaml does; the config.yaml of a run works only without -m"
         )
     for key in _added_keys(composed):
         raise ValueError(describe_unknown_key(key, "; remove it"))

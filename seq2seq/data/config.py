@@ -352,9 +352,9 @@ def _check_protected(name: str) -> None:
 def check_symbol(symbol: object, *, key: str) -> str:
     """Return a text that a tokenizer can keep whole; raise ValueError for any other value."""
     if not isinstance(symbol, str) or symbol.split() != [symbol]:
-        raise ValueError(f"{key}: {symbol!r} must be a text without spaces, such as '<2de>'")
+        raise ValueError(f"{key}: {symbol!r} must be a string without spaces, such as '<2de>'")
     if symbol in SPECIAL_TOKENS:
-        raise ValueError(f"{key}: {symbol!r} is a special token; choose another text")
+        raise ValueError(f"{key}: {symbol!r} is a special token; choose another string")
     return symbol
 
 

@@ -45,7 +45,8 @@ def check_files(name: str, paths: Sequence[Path]) -> int:
         check_readable(path, name=f"data.{name}={path}")
         if not path.is_file():
             raise ValueError(
-                f"data.{name}={path} is not a regular file; give a file that can be read again"
+                f"data.{name}={path} is not a regular file; it is read more than once, so give a "
+                "file"
             )
     counts = [_count_lines(name, path) for path in paths]
     if 0 in counts:

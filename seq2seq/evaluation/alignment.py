@@ -92,5 +92,5 @@ def _counts(words: Sequence[int], tokens: Sequence[str]) -> Tensor:
 
 
 def _is_punctuation(token: str) -> bool:
-    """Return whether a token has neither letters nor digits; U+2581, a space, counts as neither."""
+    """Return whether a token has neither letters nor digits, as SentencePiece's U+2581."""
     return all(unicodedata.category(character)[0] in "PSZC" for character in token)

@@ -24,7 +24,7 @@ def expand_home(path: str | Path, *, key: str) -> Path:
         return Path(path).expanduser()
     except RuntimeError as error:
         raise ValueError(
-            f"{key}={path}: {Path(path).parts[0]} is not a home directory; write the whole path"
+            f"{key}={path}: {Path(path).parts[0]} is not a home directory; write the full path"
         ) from error
 
 

@@ -33,7 +33,7 @@ _DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error)
 
 @contextlib.contextmanager
 def open_text(path: Path) -> Iterator[BinaryIO]:
-    r"""Open a file, plain or .gz, as bytes, whose lines end at `\n` only.
+    r"""Open a plain or .gz file as bytes; only `\n` ends a line.
 
     Raises:
         ValueError: A .gz file is damaged; this can also be found while it is read.

@@ -240,7 +240,7 @@ def is_memory_shortage(error: Exception) -> bool:
 
 @contextlib.contextmanager
 def memory_errors_named(work: str, way_out: str) -> Iterator[None]:
-    """Return a context whose error says what did not fit if the memory of a GPU is too small.
+    """Return a context that raises an error with what did not fit into the memory of a GPU.
 
     Args:
         work: Description of the computation, for example `3 sentences`.

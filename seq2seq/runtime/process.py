@@ -156,7 +156,7 @@ def lost_processes_named() -> Iterator[None]:
 
 
 def with_process_name(text: str) -> str:
-    """Return an error with the number and host of this process, unless it is the first process."""
+    """Prefix an error with the rank and host of this process, except on rank 0."""
     if is_first_process():
         return text
     return f"process {os.environ['RANK']} on {socket.gethostname()}: {text}"

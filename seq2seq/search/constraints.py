@@ -177,7 +177,7 @@ class _ActiveConstraints(Constraints):
         if num_stuck := sum(self.stuck_counts):
             logger.warning(
                 "hypotheses that ended because no token was allowed: %d; set a larger "
-                "decoding.no_repeat_ngram or ban less",
+                "decoding.no_repeat_ngram or ban fewer sequences",
                 num_stuck,
             )
 

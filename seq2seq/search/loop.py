@@ -215,7 +215,7 @@ class Live(NamedTuple):
     tokens: Tensor  # (B, W) last token of each hypothesis
     cells: Tensor  # (B, W)
     totals: Tensor  # (B, W) log-probabilities
-    is_live: Tensor  # (B, W) bool; the others are not extended
+    is_live: Tensor  # (B, W) bool; only live hypotheses are extended
     ranked: tuple[Tensor, ...] = ()  # (B, ...) what a search adds
 
     def select(self, kept: Tensor) -> "Live":

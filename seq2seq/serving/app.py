@@ -177,7 +177,7 @@ class Service:
         return {"status": "ok"}
 
     async def ready(self) -> dict[str, str]:
-        """Answer whether requests are accepted now, for one of the language pairs at least."""
+        """Answer whether requests are accepted now for at least one language pair."""
         if not self.models.are_ready:
             raise RefusedError(503, "the service is busy")
         return {"status": "ready"}
@@ -241,8 +241,8 @@ class Service:
             if sum(math.prod(h.attention_weights.shape) for h in found) > _MOST_WEIGHTS:
                 raise HTTPException(
                     413,
-                    f"the attention has more than {_MOST_WEIGHTS:,} weights; ask for a shorter "
-                    "text, a lower n_best or attention=false",
+                    f"the attention has more than {_MOST_WEIGHTS:,} weights; send a shorter "
+                    "text, or ask for a lower n_best or attention=false",
                 )
         source, target = done.pair
         translations = [

@@ -148,7 +148,7 @@ class Batcher(Generic[_Result]):
         """
         with self._changed:
             if not self.is_working:
-                raise RefusedError(503, "the service ends")
+                raise RefusedError(503, "the service is shutting down")
             if self._num_waiting + len(lines) > self.max_waiting:
                 self._drop_done()  # otherwise they would count until the batch ends
             if self._num_waiting + len(lines) > self.max_waiting:

@@ -146,7 +146,7 @@ def body(fields: type[_Fields]) -> Callable[[Request], Awaitable[_Fields]]:
         request.state.end = time.monotonic() + config.timeout
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind not in _KINDS or "content-encoding" in request.headers:
-            raise HTTPException(415, f"send {', '.join(_KINDS)}, in UTF-8 and not compressed")
+            raise HTTPException(415, f"send one of {', '.join(_KINDS)}, in UTF-8 and uncompressed")
         limited = Request(request.scope, _limited(request, config.max_body))
         try:
             if kind == _JSON:

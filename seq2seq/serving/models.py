@@ -93,7 +93,8 @@ class ServeConfig(Config):
             )
         if (size := getattr(self.decoding, "beam_size", 1)) > self.max_beam:
             raise ValueError(
-                f"decoding.beam_size={size} must be at most max_beam={self.max_beam}; raise it too"
+                f"decoding.beam_size={size} must be at most max_beam={self.max_beam}; raise "
+                "max_beam or lower beam_size"
             )
 
 

@@ -110,7 +110,7 @@ class GroupLosses:
     num_runs: int
     """Number of the runs that could be changed."""
     losses: dict[str, Difference] = field(default_factory=dict)
-    """The known `LOSSES`; without runs there are none."""
+    """The `LOSSES` that could be measured; empty without runs."""
 
 
 def measure_losses(

@@ -184,7 +184,7 @@ def _bleu(compared: BaselineComparison) -> Cell:
 
 
 def _attention(compared: BaselineComparison) -> Cell:
-    """Return the divergence from the baseline beside the divergence of the group's seeds."""
+    """Return a cell with the divergence from the baseline and that between the own seeds."""
     found = compared.attention
     if found is None:
         return Cell("-")

@@ -201,7 +201,7 @@ class Split(Enum):
     always = "always"
     """Split every line into its sentences."""
     never = "never"
-    """Translate each line unchanged: never split it, never skip text without words, and keep
+    """Translate each line as it is: never split it, never skip text without words, and keep
     capitals."""
 
 

@@ -199,7 +199,7 @@ def _check_same_data(data: PreparedData, ranks: Ranks) -> None:
 
 
 def _checksums(data: PreparedData) -> Iterator[tuple[str, str]]:
-    """Yield a checksum of each part of the data, by its name in messages."""
+    """Yield the name for messages and the checksum of each part of the data."""
     yield "the training data", data.fingerprint
     yield "the tokenizers", digest(tokenizers_state(data.tokenizers))
     encoded = data.train.epoch(0)

@@ -124,7 +124,7 @@ def check_changes(saved: TrainConfig, config: TrainConfig, *, where: str) -> Non
                 f"resume_changes: {difference} cannot change, because last.pt depends on it; "
                 f"begin another run{'' if Mark.model in difference.marks else example}"
             )
-        logger.warning("resume_changes: %s from now on", difference)
+        logger.warning("resume_changes: %s applies from now on", difference)
 
 
 def _belongs(key: str, given: str) -> bool:

@@ -114,7 +114,7 @@ def test_one_corpus_or_several_are_read(value, expected):
         ({"files": ["a"], "weight": True}, "data.train.weight=True must be a number above 0"),
         ({"files": ["a"], "weight": float("inf")}, "data.train.weight=inf must be a number above"),
         ({"files": ["a"], "weight": "2x"}, "data.train.weight='2x' must be a number above 0"),
-        ({"files": ["a"], "tag": 2}, "data.train.tag: 2 must be a text without spaces"),
+        ({"files": ["a"], "tag": 2}, "data.train.tag: 2 must be a string without spaces"),
     ],
 )
 def test_other_values_are_refused(value, message):
@@ -152,9 +152,9 @@ def test_sampling_out_of_range_is_refused(name, values, message):
 @pytest.mark.parametrize(
     ("symbols", "message"),
     [
-        ([""], "tokenizer.user_symbols: '' must be a text without spaces, such as '<2de>'"),
-        (["<2 de>"], "tokenizer.user_symbols: '<2 de>' must be a text without spaces, such as"),
-        (["</s>"], "tokenizer.user_symbols: '</s>' is a special token; choose another text"),
+        ([""], "tokenizer.user_symbols: '' must be a string without spaces, such as '<2de>'"),
+        (["<2 de>"], "tokenizer.user_symbols: '<2 de>' must be a string without spaces, such as"),
+        (["</s>"], "tokenizer.user_symbols: '</s>' is a special token; choose another string"),
         (["<a>", "<b>", "<a>"], "tokenizer.user_symbols=[<a>,<b>,<a>] names a symbol twice"),
         (["<a>", "<b>"], "tokenizer.vocabulary_size=6 must be more than 6, the number of special "),
     ],

@@ -242,7 +242,7 @@ def test_closing_answers_what_was_accepted_and_refuses_the_rest(recorder):
     while batcher.is_working:
         time.sleep(0.001)
 
-    with pytest.raises(RefusedError, match="the service ends"):
+    with pytest.raises(RefusedError, match="the service is shutting down"):
         batcher.submit(["d"], GREEDY)
     recorder.gate.set()
     closing.join(10)

@@ -52,7 +52,7 @@ def test_a_named_key_may_change_and_is_logged(named, caplog) -> None:
     with caplog.at_level(logging.WARNING):
         check("training.accumulation=2", f"resume_changes=[{named}]")
 
-    assert caplog.messages == ["resume_changes: training.accumulation (1 -> 2) from now on"]
+    assert caplog.messages == ["resume_changes: training.accumulation (1 -> 2) applies from now on"]
 
 
 def test_naming_a_key_that_has_not_changed_does_nothing(caplog) -> None:
@@ -173,7 +173,7 @@ def test_a_run_continues_with_the_changes_and_config_yaml_names_them(tmp_path) -
 
     run = tmp_path / "runs" / "tiny"
     log = (run / "train.log").read_text()
-    assert "resume_changes: training.optimizer.weight_decay (0.0 -> 0.25) from now on" in log
+    assert "resume_changes: training.optimizer.weight_decay (0.0 -> 0.25) applies from now on" in log
     assert (
         f"resume_changes:\n- {names.replace(',', chr(10) + '- ')}\n"
         in (run / "config.yaml").read_text()

@@ -409,7 +409,7 @@ def choose_rules(config: TokenizerConfig, corpus: Corpus) -> TextRules:
     rare = {kind for kind in PATTERNS if found[kind] < _ENOUGH_SPANS}
     chosen = rare | {kind for kind in found if copied[kind] >= _SMALLEST_SHARE * found[kind]}
     logger.info(
-        "%s: protected spans, and how many of the source are also in the target: %s",
+        "%s: spans of the source that are also in the target: %s",
         corpus.name,
         ", ".join(
             f"{kind} {copied[kind]} of {found[kind]}{'' if kind in chosen else ' (not protected)'}"
