@@ -64,6 +64,19 @@ def test_translations_are_those_of_the_translator(original, translator, decoding
             )
 
 
+def test_threads_share_the_lines_of_a_single_batch(translator, monkeypatch):
+    sizes = []
+
+    def recording(graphs, sources, *rest, **options):
+        sizes.append(len(sources))
+        return search(graphs, sources, *rest, **options)
+
+    monkeypatch.setattr("seq2seq.export.translator.search", recording)
+    translator(5 * ["ein hund rennt"], GreedyConfig(), batch_size=64)
+
+    assert sorted(sizes) == [2, 3]
+
+
 def test_an_exported_model_of_longer_texts_does_not_split_lines(exported):
     line = "Ein hund. Zwei kinder."
     single = read_runtime(exported)

@@ -173,7 +173,9 @@ def test_a_run_continues_with_the_changes_and_config_yaml_names_them(tmp_path) -
 
     run = tmp_path / "runs" / "tiny"
     log = (run / "train.log").read_text()
-    assert "resume_changes: training.optimizer.weight_decay (0.0 -> 0.25) applies from now on" in log
+    assert (
+        "resume_changes: training.optimizer.weight_decay (0.0 -> 0.25) applies from now on" in log
+    )
     assert (
         f"resume_changes:\n- {names.replace(',', chr(10) + '- ')}\n"
         in (run / "config.yaml").read_text()
