@@ -27,14 +27,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import sacrebleu
-from joeynmt import DATA, WITHOUT_END, JoeyNMT
 from matplotlib.figure import Figure
 
-ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.joeynmt import DATA, WITHOUT_END, JoeyNMT
+
+ROOT = Path(__file__).parents[1]
 COLUMNS = ("corpus", "system", "seed", "minutes", "processor_minutes", "bleu", "chrf")
 TRANSFORMER = (
     DATA
@@ -81,8 +84,8 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 class Transformer(JoeyNMT):
     """JoeyNMT with its Transformer, stopped by processor time."""
 
-    def race(self, minutes: Sequence[float]) -> list[tuple[float, list[str]]]:
-        """Return the processor minutes and the translations at the end of each budget."""
+    def race(self, minutes: Sequence[float]) -> Iterator[tuple[float, list[str]]]:
+        """Yield the processor minutes and the translations at the end of each budget."""
         options = self._options
         config = self._configure_race("model-of-race", beam=1)
         command = [self._python, "-m", "joeynmt", "train", config, "--skip-test"]
@@ -106,12 +109,10 @@ class Transformer(JoeyNMT):
                 process.kill()
                 process.wait()
         source = (self._work / f"{options.test}.{options.source}").read_text(encoding="utf-8")
-        found = []
         for budget, used in zip(minutes, spent, strict=True):
             config = self._configure_race(f"translate-{budget:g}", beam=5)
             output = self._run("-m", "joeynmt", "translate", config, text=source).stdout
-            found.append((used, output.removesuffix("\n").split("\n")))
-        return found
+            yield used, output.removesuffix("\n").split("\n")
 
     def _configure_race(self, model: str, *, beam: int) -> str:
         return self._configure(
@@ -135,10 +136,9 @@ def processor_seconds(pid: int) -> float:
 
 def train_seq2seq(
     options: argparse.Namespace, minutes: Sequence[float]
-) -> list[tuple[float, list[str]]]:
-    """Train a model for each budget; return processor minutes and translations of the test set."""
+) -> Iterator[tuple[float, list[str]]]:
+    """Train a model for each budget; yield processor minutes and translations of the test set."""
     source, target = options.source, options.target
-    found = []
     for budget in minutes:
         runs = options.work / "runs"
         name = f"{options.data.name}-{source}-{target}-{budget:g}-{options.seed}"
@@ -168,8 +168,7 @@ def train_seq2seq(
             *(f"input={options.data / f'{options.test}.{source}.gz'}", f"output={output}"),
         )
         text = output.read_text(encoding="utf-8")
-        found.append((used / 60, text.removesuffix("\n").split("\n")))
-    return found
+        yield used / 60, text.removesuffix("\n").split("\n")
 
 
 def call(*arguments: str) -> None:
@@ -196,7 +195,7 @@ def run(options: argparse.Namespace) -> None:
         found = peer.race(minutes)
     table = options.work / "race.csv"
     is_new = not table.exists()
-    with table.open("a", encoding="utf-8") as file:
+    with table.open("a", encoding="utf-8", buffering=1) as file:  # a row is there when it is known
         writer = csv.writer(file)
         if is_new:
             writer.writerow(COLUMNS)
