@@ -272,7 +272,7 @@ def test_invalid_pairs_are_skipped(tmp_path):
         (lambda path: path.touch(), ValueError, "the file is empty"),
         (lambda path: None, FileNotFoundError, r"no such file; correct the path"),
         (lambda path: path.mkdir(), IsADirectoryError, "is a directory; give the name"),
-        (os.mkfifo, ValueError, "is not a regular file; give a file that"),
+        (os.mkfifo, ValueError, "is not a regular file; it is read more than once"),
     ],
 )
 def test_what_is_no_file_of_text_is_refused(tmp_path, make, error, message):
