@@ -1,8 +1,9 @@
 """The base of all configurations, which checks each field against its type and its rules.
 
 A rule is written in the annotation of its field: `beam_size: Annotated[int, Range(1, 10_000)]`. The
-check, its message and the key reference all come from it. The marks of a field say what a change of
-its value means. They are in the annotation too, or are given to the class for all its fields.
+check, its message and the key reference all come from this annotation. The marks of a field say
+what a change of its value means. Marks are also in the annotation, or are given to the class for
+all its fields.
 """
 
 import json
@@ -121,8 +122,8 @@ class Mark(Enum):
     """Validation scores depend on the key; scores from before a change are not compared with later
     scores."""
     model = "model"
-    """The meaning of the weights depends on the key; a run that starts from them must have the same
-    value."""
+    """The meaning of the weights depends on the key; a run that starts from these weights must have
+    the same value."""
     initial = "initial"
     """The initial weights depend on the key; only checkpoints with the same value are averaged."""
     machine = "machine"
@@ -163,10 +164,11 @@ class FieldType(NamedTuple):
 class Config:
     """Base of the configuration dataclasses.
 
-    Creating one checks the type and the rules of every field, and replaces the name of a member of
-    an enumeration by the member. A subclass gives its section, `class BeamConfig(Config,
-    section="decoding")`, and adds the rules between its fields in `__post_init__`. A subclass
-    declared with `repr=False` is shown without the fields that have their default values.
+    Creating a configuration checks the type and the rules of every field, and replaces the name of
+    a member of an enumeration by the member. A subclass gives its section, `class
+    BeamConfig(Config, section="decoding")`, and adds the rules between its fields in
+    `__post_init__`. A subclass declared with `repr=False` is shown without the fields that have
+    their default values.
     """
 
     section: ClassVar[str] = ""

@@ -43,8 +43,8 @@ class Registry(Mapping[str, _Part]):
     def register(self, key: type | str, *names: str) -> Callable[[_Same], _Same]:
         """Return a decorator that registers a class or a function.
 
-        If the same class or function is defined again, because a notebook's cell runs twice, the
-        new one replaces the old one.
+        If the same class or function is defined again, for example because a notebook cell runs
+        twice, the new definition replaces the old one.
 
         Args:
             key: The type of the part's config, or the name of a part without options.
@@ -80,7 +80,7 @@ class Registry(Mapping[str, _Part]):
         """Return the part that was registered with the type of the config.
 
         Raises:
-            ValueError: There is none.
+            ValueError: No part is registered with this type.
         """
         for owner, part in self._parts.values():
             if owner is type(config):
@@ -100,5 +100,5 @@ def _default_name(config_type: type) -> str:
 
 
 def _path(owner: object) -> object:
-    """Return what stays the same if a class or a function is defined twice."""
+    """Return an identity that stays the same if a class or a function is defined twice."""
     return getattr(owner, "__module__", ""), getattr(owner, "__qualname__", id(owner))

@@ -8,4 +8,5 @@ UNKNOWN_SURFACE = "\u2047"
 SPACE_LABEL = "\u2581"
 """Label of a space."""
 NEVER_PREDICTED = slice(PAD, BOS + 1, BOS - PAD)
-"""PAD and BOS, which no translation contains; a list of ids would be copied to the device."""
+"""PAD and BOS, which no translation contains. Indexing with a slice copies nothing to the
+device."""

@@ -23,7 +23,7 @@ class Parts(tuple[_Part, ...]):
     __slots__ = ()
 
     def select(self, rows: Tensor, /) -> "Parts[_Part]":
-        """Select rows or sentences of each part."""
+        """Select rows or sentences in the value of each member."""
         return Parts(part.select(rows) for part in self)
 
 
@@ -36,13 +36,13 @@ class EnsembleStep(NamedTuple):
 
 
 class EnsembleAttention(NamedTuple):
-    """The number of attention heads of all members."""
+    """The total number of attention heads of the members."""
 
     num_heads: int
 
 
 class Ensemble(nn.Module):
-    """Several models with the interface of one, whose probabilities are the members' mean.
+    """Several models that act as one model with the mean of their probabilities.
 
     The members may differ in everything except their vocabularies. Their attention heads are
     concatenated in the order of the members, so a mean over heads weights each member by its
@@ -55,7 +55,7 @@ class Ensemble(nn.Module):
     def __init__(self, members: Sequence[Seq2Seq]) -> None:
         super().__init__()
         sizes = {member.decoder.output.out_features for member in members}
-        assert len(sizes) == 1, "members share their tokenizers"
+        assert len(sizes) == 1, "all members must have the same tokenizers"
         # A ModuleList is not generic in the type of its modules.
         self.members: Iterable[Seq2Seq] = nn.ModuleList(members)  # type: ignore[assignment]
         self.attention = EnsembleAttention(sum(member.attention.num_heads for member in members))
@@ -63,7 +63,7 @@ class Ensemble(nn.Module):
 
     @property
     def decoder(self) -> "Ensemble":
-        """Return the ensemble, which implements `step` and `logits` itself."""
+        """Return this object, which implements `step` and `logits` itself."""
         return self
 
     def encode(

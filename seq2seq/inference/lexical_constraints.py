@@ -17,14 +17,14 @@ logger = logging.getLogger(__name__)
 
 
 class PrefixError(ValueError):
-    """A prefix is longer than its translation may be."""
+    """A prefix has more tokens than its translation may have."""
 
     def __init__(self, index: int, reason: str) -> None:
         super().__init__(f"prefix {index + 1} {reason}")
         self.index = index
         """Index of the prefix in the stream, from 0."""
         self.reason = reason
-        """The message without the name of the prefix."""
+        """Text of the message after the number of the prefix."""
 
 
 def encode_prefixes(
@@ -35,17 +35,17 @@ def encode_prefixes(
     decoding: DecodingConfig,
     counts: StreamCounts,
 ) -> list[EncodedLine]:
-    """Encode the prefixes of sentences, without the whitespace around them.
+    """Strip and encode the prefix of each sentence.
 
     Args:
         sentences: The sentences; an empty prefix leaves the translation free.
-        sources: The encoded sentences. The prefix of an empty one is dropped.
+        sources: The encoded sentences. The prefix of an empty sentence is dropped.
         tokenizer: The target tokenizer.
         decoding: The search, for its length limit.
-        counts: Counts prefixes that have no effect or unknown tokens.
+        counts: Counts prefixes that have no effect or contain unknown tokens.
 
     Raises:
-        PrefixError: A prefix is longer than its translation may be.
+        PrefixError: A prefix has more tokens than its translation may have.
     """
     prefixes = [sentence.prefix.strip() for sentence in sentences]
     encoded = encode_targets(prefixes, sources, tokenizer)

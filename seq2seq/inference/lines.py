@@ -45,15 +45,15 @@ Batch = Sequence[EncodedPair]
 _MapBatches = Callable[..., Iterator[list[Translation]]]
 
 VERY_LONG = 1000
-"""Number of tokens; beyond it, time and memory grow with the square of the length of a sentence."""
+"""Number of tokens; in longer sentences, time and memory grow with the square of the length."""
 LONG_SENTENCE = 100
-"""Number of tokens; a batch of longer sentences holds fewer sentences, to bound memory."""
+"""Number of tokens; a batch of longer sentences gets fewer sentences, to bound memory."""
 BATCHES_PER_WINDOW = 64
 """Number of batches whose sentences are sorted by length together."""
 _PART = 100
 """Maximum number of tokens in each part when a sentence of more than `VERY_LONG` tokens is cut."""
 MOST_WEIGHTS = 1_000_000
-"""Maximum number of attention weights of a head that a joined translation has."""
+"""Maximum number of attention weights per head in a joined translation."""
 
 
 class SentenceSplitter:
@@ -79,7 +79,7 @@ class SentenceSplitter:
         self._splits = split is Split.always or (self._is_active and habits.has_sentences)
         self._keeps_other_text = self._is_active and habits.keeps_other_text
         self.recases = self._is_active and not habits.reads_capitals
-        """Whether text in capitals is translated in usual letters."""
+        """Whether text in capitals gets ordinary capitalization before it is translated."""
         self._num_tokens = num_tokens
         self._leading_symbols = leading_symbols
 
@@ -88,7 +88,7 @@ class SentenceSplitter:
         return not sentence.strip() or (self._keeps_other_text and not has_words(sentence))
 
     def sentences(self, line: str) -> list[str]:
-        """Return the sentences of a line, and markers before them, or the line."""
+        """Return the sentences and markers of a line, or the whole line if it is not split."""
         return self._sentences(line) if self._splits else [line]
 
     def parts(self, line: str) -> tuple[list[str], bool]:
@@ -116,7 +116,7 @@ class SentenceSplitter:
         return [each if self.stays(each) else start + each for each in sentences]
 
     def _cut(self, sentence: str, most_tokens: int) -> list[str]:
-        """Return a sentence, or parts of it that each have few enough tokens."""
+        """Return the sentence, or its parts if it has too many tokens."""
         if not self._is_longer(sentence, most_tokens):
             return [sentence]
         start = self._leading_symbols(sentence)
@@ -139,7 +139,7 @@ class Sentence(NamedTuple):
     line: str
     text: str
     prefix: str
-    """Beginning of the sentence's translation."""
+    """Text that the translation must begin with."""
 
 
 class LineTranslator(ABC):
@@ -148,7 +148,7 @@ class LineTranslator(ABC):
     Args:
         tokenizers: Source and target tokenizer.
         decoding: Default configuration of the search.
-        tags: If every source of the training text began with a tag, these tags.
+        tags: The tags of the training text, if every source began with one.
         habits: Habits of the training text, which decide whether lines are split into sentences.
         weights: Attention weights of a translation without text, (N, 1, 1).
     """
@@ -169,12 +169,12 @@ class LineTranslator(ABC):
         self._empty = Hypothesis([], 0.0, 0.0, True, weights, [0.0])
         self._map: _MapBatches = map
         self._num_workers = 1
-        """Number of batches that `_map` translates at once, so a window has at least as many."""
+        """Number of batches that `_map` translates at once, and minimum number in a window."""
         self._leading_symbols: Callable[[str], str] = lambda line: ""
 
     @property
     def num_heads(self) -> int:
-        """Return the number of attention heads of the model, or of all members together."""
+        """Return the number of attention heads of the model, or of all members of an ensemble."""
         return len(self._empty.attention_weights)
 
     def __call__(
@@ -207,17 +207,17 @@ class LineTranslator(ABC):
 
         Args:
             lines: Any number of lines; 64 batches at a time are read and sorted by length.
-            decoding: Configuration of the search; None means the translator's.
+            decoding: Configuration of the search; None means the translator's default.
             batch_size: Sentences translated together.
             split: The lines to split into sentences.
-            prefixes: The text that the translation of each line begins with, which must end at
-                the end of a word; an empty prefix leaves the translation free.
+            prefixes: Text that the translation of each line begins with. A prefix must end at the
+                end of a word; an empty prefix leaves the translation free.
             banned_phrases: Phrases that no translation may contain; see `BannedPhrases`.
 
         Raises:
             ValueError: A prefix is too long, a phrase is empty, the numbers of lines and prefixes
-                differ, the model gives probabilities that are not numbers, or it was exported and
-                does not know the search, prefixes or phrases.
+                differ, the model gives probabilities that are not numbers, or an exported model
+                does not support the search, prefixes or phrases.
         """
         if isinstance(lines, str):
             raise TypeError(f"lines={lines!r} must be an iterable of lines; use translate([line])")
@@ -240,16 +240,16 @@ class LineTranslator(ABC):
         batch_size: int,
         split: Split | str,
     ) -> Iterator[Translation]:
-        """Yield the translation of each line of a stream, which begins with the prefix of the line.
+        """Yield the translation of each line of a stream, beginning with the line's prefix.
 
         Args:
             pairs: Any number of lines, each with a prefix, which may be empty.
-            counts: Knows the search and the banned phrases, and collects what deserves a warning.
+            counts: Has the search and the banned phrases, and counts what deserves a warning.
             batch_size: As in `translate`.
             split: As in `translate`.
         """
         decoding, banned = counts.decoding, counts.banned
-        assert decoding is not None, "there is no search to score known translations"
+        assert decoding is not None, "known translations are scored without a search"
         encode = partial(
             encode_prefixes, tokenizer=self.tokenizers[1], decoding=decoding, counts=counts
         )
@@ -270,7 +270,7 @@ class LineTranslator(ABC):
         banned_ids: Sequence[list[int]] = (),
         way_out: str,
     ) -> list[Translation]:
-        """Translate lines with their prefixes together; without any token, the model is not used.
+        """Translate a batch of lines with their prefixes; skip the model if there are no tokens.
 
         Args:
             batch: Encoded lines and prefixes.
@@ -291,7 +291,7 @@ class LineTranslator(ABC):
     def _search(
         self, batch: Batch, decoding: DecodingConfig, banned: Sequence[list[int]], way_out: str
     ) -> list[list[Hypothesis]]:
-        """Return the hypotheses of a batch with tokens; see `search_batch`."""
+        """Return the hypotheses of a batch that has tokens; see `search_batch`."""
 
     def known(
         self, source: EncodedLine, text: str, hypothesis: Hypothesis | None = None
@@ -313,9 +313,9 @@ class LineTranslator(ABC):
         """Yield the translation of each line.
 
         Args:
-            pairs: Lines, each with the beginning of its translation or all of it.
-            splitter: The splitter of the lines.
-            encode_targets: Encodes the second halves of the pairs.
+            pairs: Lines, each with the beginning of its translation or the whole translation.
+            splitter: Splits the lines into sentences.
+            encode_targets: Encodes the targets of the pairs.
             function: Translates or scores a batch.
             batch_size: Sentences of a batch.
             counts: Gets the translations of the sentences.
@@ -343,7 +343,7 @@ class LineTranslator(ABC):
                 yield join_translations(line[0].line, parts)
 
     def splitter(self, split: Split | str) -> SentenceSplitter:
-        """Return what splits lines into the sentences that the model translates."""
+        """Return an object that splits lines into the sentences that the model translates."""
         return SentenceSplitter(
             self._habits,
             split=Split(split),
@@ -365,7 +365,7 @@ def cut_windows(
 ) -> Iterator[list[list[Sentence]]]:
     """Cut a stream of any length into windows of lines, each with its sentences.
 
-    The sentences of the prefix of a line begin the translations of its sentences.
+    Each sentence of a line's prefix begins the translation of one sentence of the line.
 
     Args:
         lines: Lines, each with the beginning of its translation; read one window at a time.
@@ -396,7 +396,7 @@ def cut_windows(
 def cut_batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
     """Cut a window into batches of bounded size and area, and return the rows of each.
 
-    Short rows come first. Rows without tokens have batches of their own, which need no model.
+    Short rows come first. Rows without tokens get separate batches, which need no model.
 
     Args:
         lengths: Number of tokens of each row.
@@ -408,7 +408,7 @@ def cut_batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
     """
     if num_long := sum(length > VERY_LONG for length in lengths):
         logger.warning(
-            "sentences of more than %s tokens: %d, the longest of %s; time and memory grow with "
+            "sentences of more than %s tokens: %d, the longest has %s; time and memory grow with "
             "the square of the length; split=always splits them",
             f"{VERY_LONG:,}",
             num_long,
@@ -460,7 +460,7 @@ def _announced(
 
 
 def _prefixes(prefix: str, number: int) -> list[str]:
-    """Return the beginnings of the translations of the sentences of a line."""
+    """Return the required beginning of the translation of each sentence of a line."""
     if number == 1 or not prefix:
         return [prefix] + [""] * (number - 1)
     sentences = split_sentences(prefix)
@@ -469,10 +469,10 @@ def _prefixes(prefix: str, number: int) -> list[str]:
 
 
 def join_translations(line: str, parts: Sequence[Translation]) -> Translation:
-    """Join the translations of the sentences of a line to the translation of the line.
+    """Join the translations of a line's sentences into the translation of the line.
 
-    The nth hypothesis joins the nth of each sentence, or the last of sentences that have fewer.
-    No token has attention in another sentence.
+    The nth hypothesis joins the nth hypothesis of each sentence, or the last one if a sentence has
+    fewer. No token attends to another sentence.
     """
     if len(parts) == 1:
         [part] = parts
@@ -509,7 +509,8 @@ def _join_hypotheses(parts: Sequence[TranslatedHypothesis]) -> TranslatedHypothe
 
 
 def _join_weights(blocks: Sequence[Any]) -> Any:
-    """Return the weights of all sentences along a diagonal, or none if they are too many."""
+    """Join the weights of the sentences along a diagonal; return no weights if there are too
+    many."""
     heights, widths = ([block.shape[axis] for block in blocks] for axis in (1, 2))
     if sum(heights) * sum(widths) > MOST_WEIGHTS:
         return blocks[0][:, :0, :0]

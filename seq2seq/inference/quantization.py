@@ -162,7 +162,7 @@ def _fbgemm_product_with(
     integers: Tensor, scales: Tensor, largest_input: int
 ) -> Callable[[Tensor], Tensor]:
     with warnings.catch_warnings():
-        # The replacement that the warning announces is slower without AMX, and for few rows.
+        # The replacement that torch's warning names is slower without AMX, and for few rows.
         warnings.filterwarnings("ignore", message="torch.quantize_per_tensor")
         weight = torch._make_per_channel_quantized_tensor(
             integers, scales.double(), torch.zeros_like(scales, dtype=torch.int64), 0
@@ -210,7 +210,7 @@ def _largest_input() -> int:
     """Return the largest input whose products are exact on this processor.
 
     Raises:
-        ValueError: There is none.
+        ValueError: No input has exact products.
     """
     weight = torch.full((_MANY_ROWS, 64), _LARGEST, dtype=torch.int8)
     try:

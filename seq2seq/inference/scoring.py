@@ -29,7 +29,7 @@ def attention_links(
     """Link each word of a hypothesis to the source word with the most attention.
 
     Yields:
-        The links by the mean of the heads, then by each head.
+        The links from the mean of the heads, then the links from each head.
 
     Raises:
         ValueError: The model has no attention heads.
@@ -50,7 +50,7 @@ def attention_links(
 def _joined_links(
     translation: Translation, hypothesis: TranslatedHypothesis, *, tokenizers: TokenizerPair
 ) -> Iterator[Links]:
-    """Yield the links of all sentences of a line, with the indices of the words in the line."""
+    """Yield the links of a line's sentences, with word indices that count from the line's start."""
     line, text = translation.source, hypothesis.text
     pairs = list(zip(translation.parts, hypothesis.parts, strict=True))
     offsets = []
@@ -79,7 +79,7 @@ def read_sentences(
     tokenizers: TokenizerPair,
     gold: Sequence[GoldLinks] | None = None,
 ) -> Sentences:
-    """Return the data for measures of a model while it reads references.
+    """Return the data for measuring how a model reads references.
 
     Args:
         scored: The references, as known translations.
@@ -98,7 +98,7 @@ def read_sentences(
 
 
 _ROWS = 1024
-"""Number of tokens whose logits over the vocabulary are held at once."""
+"""Maximum number of tokens whose logits are in memory at once."""
 
 
 @torch.inference_mode()
@@ -119,7 +119,7 @@ def score_targets(
         model: In evaluation mode, on the device of the ids.
         source_ids: (B, S), each row ending with EOS and padded at its end.
         source_mask: (B, S) bool, True = real token.
-        target_ids: (B, T), likewise.
+        target_ids: (B, T), ended and padded as `source_ids`.
         target_mask: (B, T) bool, True = real token.
     """
     assert not model.training, "dropout would make log-probabilities random"
@@ -167,7 +167,7 @@ def _cross_entropies(model: Seq2Seq | Ensemble, readouts: Tensor, ids: Tensor) -
 def rank_by_utility(
     hypotheses: Sequence[Hypothesis], config: MbrConfig, tokenizer: Tokenizer
 ) -> list[Hypothesis]:
-    """Return the hypotheses of a sentence by expected utility, which is their score.
+    """Rank the hypotheses of a sentence by their expected utility, which becomes their score.
 
     The expected utility of y is sum_h Q(h) chrF(y, h) over all hypotheses h, where Q(h) is
     proportional to P(h) ** sharpness and h takes the place of the reference (Kumar and Byrne 2004;

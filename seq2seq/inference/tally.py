@@ -1,4 +1,4 @@
-"""Count what deserves a warning, and remember the first lines that it concerns."""
+"""Count problems that deserve a warning, and remember the first lines with each problem."""
 
 import logging
 from collections import Counter, defaultdict
@@ -78,10 +78,10 @@ _LINES = {
     ),
     "without_attention": (
         "lines with so many tokens that their attention is not shown: %(without_attention)d",
-        "break these lines",
+        "split these lines",
     ),
 }
-"""What is logged for each number above 0, before and after the first lines that it concerns."""
+"""Text of the warning for each count above 0, before and after the list of lines."""
 _MOST_TEXTS = 5
 """Number of unknown texts that a warning names."""
 _LONGEST_TEXT = 20
@@ -91,13 +91,13 @@ class StreamCounts:
     """Counts the translations of a stream whose input or length deserves a warning.
 
     Args:
-        tags: If every source of the training text began with a tag, these tags.
+        tags: The tags of the training text, if every source began with one.
         decoding: The search, whose length limit may cut translations; None for scored pairs.
         banned: Phrases that no translation should contain.
         line_name: Names a line for a warning, given its index in the stream.
         on_batch: Called with the translations of sentences that have just been translated.
-        has_more: Returns whether the next line of the stream is available. If it is not, the lines
-            before it are translated first.
+        has_more: Returns whether the next line of the stream is available. If not, the earlier
+            lines are translated first.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class StreamCounts:
         self._unknown = Counter[str]()  # source texts of unknown tokens
 
     def count(self, name: str, index: int, number: int = 1) -> None:
-        """Add a count for the line with an index."""
+        """Add a number to a count, for the line with this index."""
         if number:
             self._numbers[name] += number
             lines = self._lines[name]
@@ -129,7 +129,7 @@ class StreamCounts:
                 lines.append(line)
 
     def add(self, translation: Translation, index: int) -> None:
-        """Count the translation of a sentence of the line with an index."""
+        """Count the translation of a sentence from the line with this index."""
         source_ids, best = translation.source_ids, translation.best
         num_unknown = translation.num_unknown_tokens
         is_tagged = translation.source.lstrip().startswith(self._tags)
@@ -154,7 +154,7 @@ class StreamCounts:
                     self._unknown[text] += 1
 
     def report(self) -> None:
-        """Log a line for each number above 0."""
+        """Log a line for each count above 0."""
         limits = {} if self.decoding is None else asdict(self.decoding)
         known = {"mark": SPECIAL_TOKENS[UNK], "tags": ", ".join(self._tags)}
         values = {**limits, **known, **self._numbers}
@@ -197,16 +197,16 @@ def _unknown_texts(translation: Translation) -> list[str]:
         for token, label in zip(translation.source_ids, translation.source_tokens, strict=False)
     ]
     if labels and labels[0]:
-        labels[0] = labels[0].removeprefix(" ")  # which the text does not have
+        labels[0] = labels[0].removeprefix(" ")  # the text itself has no such space
     found = token_texts(translation.source, labels)
     runs = groupby(zip(labels, found, strict=True), key=lambda token: token[0] is None)
     texts = [next(run)[1] for is_unknown, run in runs if is_unknown]
-    # A no-break space alone may be what is unknown.
+    # The unknown text may be just a no-break space.
     return [text for text in (each.strip() or each.strip(" ") for each in texts) if text]
 
 
 def token_texts(word: str, labels: Sequence[str | None]) -> list[str]:
-    """Return the characters of each token of a word; without a label, those between neighbors."""
+    """Return the text of each token; without a label, the text between its neighbors."""
     lower = word.lower()
     # Tokenizers may change the case; lower() can also change the number of letters.
     letters = lower if len(lower) == len(word) else word

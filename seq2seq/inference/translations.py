@@ -38,7 +38,7 @@ class TranslatedHypothesis(NamedTuple):
     token_log_probabilities: Sequence[float] = ()
     """Log-probability of each of `tokens`."""
     words: Sequence[int] | None = None
-    """For each id, the index of its word in the text; None: the tokenizer finds the words."""
+    """Index of the word that each id belongs to; None: the tokenizer finds the words."""
     parts: "Sequence[TranslatedHypothesis]" = ()
     """Translations of the sentences, if the line was split; its scores are sums over them."""
 
@@ -60,7 +60,7 @@ class Translation(NamedTuple):
     hypotheses: list[TranslatedHypothesis]
     """Hypotheses, best first; never empty."""
     spans: tuple[str, ...] = ()
-    """Protected spans of the source, which symbols in the ids stand for."""
+    """Protected spans of the source; each is a symbol in the ids."""
     parts: "Sequence[Translation]" = ()
     """Translations of the sentences, if the line was split. The tokens of the line are the tokens
     of its sentences, each with its EOS."""
@@ -139,18 +139,18 @@ def check_sentences(sentences: Sequence[str]) -> list[str]:
 
 
 class EncodedLine(NamedTuple):
-    """A line and its token ids, without EOS; whitespace and text that stays have no ids."""
+    """A line and its token ids, without EOS; whitespace and untranslated text have no ids."""
 
     text: str
     ids: list[int]
     spans: tuple[str, ...] = ()
-    """Protected spans of the source, which symbols in the ids stand for."""
+    """Protected spans of the source; each is a symbol in the ids."""
     in_capitals: bool = False
-    """Whether the ids encode the text in usual letters, although it is in capitals."""
+    """Whether the text is in capitals, but its ids encode ordinary capitalization."""
 
 
 class EncodedPair(NamedTuple):
-    """A source line and a target line: the prefix of a translation, or one to score."""
+    """A source line and a target line, which is a prefix or a translation to score."""
 
     source: EncodedLine
     target: EncodedLine = EncodedLine("", [])
@@ -168,13 +168,13 @@ def encode_lines(
     *,
     recases: bool = False,
 ) -> list[EncodedLine]:
-    """Encode source lines; all spans that the tokenizer's rules protect become symbols.
+    """Encode source lines, with a symbol for each span that the tokenizer's rules protect.
 
     Args:
         lines: The lines.
         tokenizer: Their tokenizer.
         stays: Returns whether a line is not translated, so that it needs no ids.
-        recases: Whether lines in capitals are encoded in usual letters.
+        recases: Whether lines in capitals are encoded with ordinary capitalization.
     """
 
     def cost(word: str) -> tuple[int, int]:
@@ -197,7 +197,7 @@ def encode_lines(
 def encode_targets(
     lines: Sequence[str], sources: Sequence[EncodedLine], tokenizer: TextTokenizer
 ) -> list[EncodedLine]:
-    """Encode target lines; the spans of their sources become symbols."""
+    """Encode target lines, with symbols for the protected spans of their sources."""
     masked = [
         tokenizer.rules.mask(line, source.spans)
         for line, source in zip(lines, sources, strict=True)
@@ -248,7 +248,7 @@ def make_translation(
     texts: Sequence[str] | None = None,
     n_best: int | None = None,
 ) -> Translation:
-    """Join a source with its hypotheses.
+    """Combine a source line and its hypotheses into a translation.
 
     Args:
         source: The source line.
@@ -287,7 +287,7 @@ def make_translation(
 def distinct(hypotheses: Iterable[TranslatedHypothesis]) -> list[TranslatedHypothesis]:
     """Return the first hypothesis of each text; the tokens of a text may be split in many ways.
 
-    A hypothesis keeps its score and its log-probability, which are about its own tokens.
+    The score and log-probability of a hypothesis cover its own tokens only.
     """
     by_text: dict[str, TranslatedHypothesis] = {}
     for each in hypotheses:

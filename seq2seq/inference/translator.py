@@ -63,8 +63,8 @@ class Translator(LineTranslator):
         numerics: Device and precision; None means fp32 on a GPU if there is one, else on the CPU.
         decoding: Default configuration of the search; None means `DEFAULT_SEARCH`, as in
             translate.py.
-        tags: If every source of the training text began with a tag, these tags; a warning counts
-            lines without one.
+        tags: The tags of the training text, if every source began with one; a warning counts lines
+            without a tag.
         habits: Habits of the training text, which decide whether lines are split into sentences.
 
     Example:
@@ -172,7 +172,7 @@ class Translator(LineTranslator):
         batch_size: int = 64,
         counts: StreamCounts | None = None,
     ) -> Iterator[Translation]:
-        """Yield each pair's target as the only translation of its source, teacher-forced.
+        """Score each target by teacher forcing, and yield it as the only translation of its source.
 
         The score of such a translation is its log-probability; there is no length limit. A pair
         without text on one side is scored too; a pair without any text has probability 1.
@@ -180,7 +180,7 @@ class Translator(LineTranslator):
         Args:
             pairs: Any number of pairs of a source and a target line.
             batch_size: Pairs scored together.
-            counts: Gets what deserves a warning; with None, it is logged at the end.
+            counts: Counts what deserves a warning; None logs the warnings at the end.
         """
         known = counts or StreamCounts(self.tags, None)
         splitter = self.splitter(Split.never)
@@ -220,8 +220,7 @@ class Translator(LineTranslator):
 
     @contextlib.contextmanager
     def _computing(self, batch: Sequence[EncodedPair], way_out: str) -> Iterator[None]:
-        """Return a context with the model's precision, whose error names a batch that does not
-        fit."""
+        """Return a context with the model's precision; its memory errors state the batch size."""
         longest = max(pair.length for pair in batch) + 1  # EOS
         size = f"{counted(len(batch), 'sentence')} of at most {counted(longest, 'token')} at a time"
         with memory_errors_named(size, way_out), self._numerics.autocast():

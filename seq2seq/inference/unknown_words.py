@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def check_copying(translator: "Translator") -> None:
-    """Raise ValueError unless a translator has words as tokens, and attention."""
+    """Raise ValueError unless a translator's tokens are words and its model has attention."""
     for tokenizer in map(plain_tokenizer, translator.tokenizers):
         inner = tokenizer.inner if isinstance(tokenizer, SymbolTokenizer) else tokenizer
         if not isinstance(inner, WordTokenizer):

@@ -1,4 +1,4 @@
-"""Fast formulations of single operations on a CPU, and the switch to torch's own."""
+"""Fast CPU kernels for single operations, and the switch to torch's operations."""
 
 from enum import Enum
 

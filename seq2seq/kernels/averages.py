@@ -8,15 +8,15 @@ from torch.autograd import Function
 from torch.autograd.function import FunctionCtx, once_differentiable
 
 _Steps = dict[int, tuple[Tensor, Tensor]]
-"""Weights (B, T, S), and gradients (B, T, C) of the averages, by the number of the call."""
+"""Weights (B, T, S) and gradients (B, T, C) of the averages, by call number."""
 
 
 class StepAverages:
     """Computes weights @ values in each step of a loop, and the values' gradient after the loop.
 
     Autograd would compute a gradient of the size of all values in each step, and add them up. Here
-    the backward pass of a step only keeps its weights and its gradient. The backward pass of a
-    scalar that every step depends on comes after all of them, and multiplies them at once.
+    the backward pass of a step only keeps its weights and its gradient. Every step also depends on
+    one scalar. The scalar's backward pass comes last, and does all products at once.
 
     Args:
         values: Values, (B, S, C).
@@ -38,7 +38,7 @@ class StepAverages:
 
 
 class _Average(Function):
-    """weights @ values, where the gradient of the values is left to `_Values`."""
+    """weights @ values; `_Values` computes the gradient of the values."""
 
     @staticmethod
     def forward(

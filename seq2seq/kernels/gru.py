@@ -124,7 +124,7 @@ def run_gru(
 
 
 def _advance(x: Tensor, hidden: Tensor, run: GRURun, *, padding: Tensor | None = None) -> Tensor:
-    """Compute a step into its part of a run, in which `gates` holds U h + b; return the state."""
+    """Write a step into `run`, whose `gates` contain U h + b; return the new state."""
     size = hidden.shape[1]
     run.gates[:, : 2 * size].add_(x[:, : 2 * size]).sigmoid_()
     reset, update, u = run.gates.chunk(3, dim=1)
@@ -143,7 +143,7 @@ def _step_gradients(
     input_grad: Tensor,
     hidden_grad: Tensor,
 ) -> Tensor:
-    """Write the gradients of a step's projected input and of U h + b; return the rest of h's.
+    """Write the gradients of the projected input and of U h + b; return the rest of h's gradient.
 
     The rest is the part of the gradient of h that does not pass through U h + b.
 
@@ -190,7 +190,7 @@ class _Step(Function):
 def _hidden_projection(
     hidden: Tensor, weight: Tensor, bias: Tensor, *, num_uses: int
 ) -> Callable[[Tensor, Tensor], object]:
-    """Return the `project` of `run_gru` for a weight and a bias; the sum has the bias' type."""
+    """Return the argument `project` of `run_gru`; its sums have the type of the bias."""
     multiply = product_with(weight, num_rows=len(hidden), num_uses=num_uses)
     return lambda rows, target: torch.add(multiply(rows), bias, out=target)
 
@@ -198,8 +198,8 @@ def _hidden_projection(
 class _Unroll(Function):
     """`unroll_gru` with a backward pass over the whole sequence.
 
-    Let d be the gradient of U h + b. The gradient of the previous state is g z + d U. That of U is
-    the sum of d^T h over all steps, computed as one product after the loop.
+    Let d be the gradient of U h + b. The gradient of the previous state is g z + d U. The gradient
+    of U is the sum of d^T h over all steps, computed as one product after the loop.
     """
 
     @staticmethod
@@ -224,7 +224,7 @@ class _Unroll(Function):
         first, weight, states, gates, candidates = ctx.saved_tensors  # type: ignore[attr-defined]
         reverse: bool = ctx.reverse  # type: ignore[attr-defined]
         input_grads = torch.empty_like(gates)
-        hidden_grads = torch.empty_like(gates, dtype=weight.dtype)  # only products read it
+        hidden_grads = torch.empty_like(gates, dtype=weight.dtype)  # only matrix products read it
         project = product_with(weight.t(), num_rows=len(first), num_uses=len(states))
         previous = _previous(states, first, reverse=reverse)
         carried = torch.zeros_like(first)

@@ -19,7 +19,7 @@ _chosen: Kernels | None = None
 
 
 def use_kernels(kernels: Kernels) -> None:
-    """Choose the kernels of this process, as `torch.backends` flags do.
+    """Choose the kernels of the whole process, like a flag of `torch.backends`.
 
     The fast kernels call private functions of torch. If this torch lacks one, a warning names it
     and the plain operations are used.
@@ -76,7 +76,7 @@ def product_with(weight: Tensor, *, num_rows: int, num_uses: int) -> Callable[[T
     """Return a function that computes x W^T for x (M, I), prepared for many uses.
 
     MKL and, in bf16, oneDNN multiply faster by a matrix stored in the order in which they read
-    it. Packing pays only if few rows at a time meet the matrix often.
+    it. Packing pays only if there are many products, each with few rows.
 
     Args:
         weight: W, (O, I).

@@ -46,7 +46,7 @@ class TiedOutput(nn.Linear):
         return self.embedding.weight[: self.out_features]
 
     def copied(self) -> nn.Linear:
-        """Return a layer with a weight of its own, for a graph of constants."""
+        """Return a layer with a copy of the weight, for exporting it as a constant."""
         layer = nn.Linear(self.in_features, self.out_features)
         layer.weight, layer.bias = nn.Parameter(self.weight.detach().clone()), self.bias
         return layer
@@ -55,8 +55,8 @@ class TiedOutput(nn.Linear):
 class AttnDecoderRNN(nn.Module):
     """Predicts each target token from the previous tokens and an attended source.
 
-    `step` defines the decoder. `forward` computes the same values for a known target, with every
-    computation that does not depend on the state done once for all steps.
+    `step` defines the decoder. `forward` computes the same values for a known target. It computes
+    everything that does not depend on the state once for all steps.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class AttnDecoderRNN(nn.Module):
         """Read a target, feeding some of the model's own best tokens.
 
         Scheduled sampling (Bengio et al. 2015, 2.4). The first step always reads BOS. A predicted
-        token is the one that greedy search would take, so never PAD or BOS.
+        token is the token that greedy search would choose, never PAD or BOS.
 
         Args:
             previous_ids: As in `forward`.

@@ -39,7 +39,7 @@ class GRUCell(nn.Module):
     def unroll(self, projected: Tensor, hidden: Tensor) -> Tensor:
         """Return the state after each step, (T, B, 3H) -> (T, B, H), from a first state (B, H)."""
         projection = self.hidden_projection
-        # A quantized projection has its own product, as in a search.
+        # A quantized projection must be called, because it has its own product.
         if isinstance(projection, nn.Linear) and isinstance(self.hidden_norm, nn.Identity):
             return unroll_gru(projected, hidden, projection.weight, projection.bias)
         states = []
@@ -56,7 +56,7 @@ class BidirectionalLayers(nn.Module, ABC):
     residual: bool
     """Whether the input of each layer above the first is added to its states."""
     between_layers: nn.Module
-    """Applied to the states between two layers."""
+    """Module that is applied to the states between two layers."""
 
     def forward(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Run over sequences in both directions.
@@ -132,7 +132,7 @@ class BidirectionalGRU(BidirectionalLayers, nn.GRU):  # type: ignore[misc]
         """Run one direction of a layer on CUDA."""
         assert padding is not None
         parameters = direction_parameters(self, suffix)
-        # Autocast would run cuDNN, and so the states, in fp16 even if autocast's type is bf16.
+        # Autocast would make cuDNN compute in fp16, even if autocast's type is bf16.
         with torch.autocast("cuda", enabled=False):
             return run_direction(inputs, padding, parameters, reverse=suffix.endswith("reverse"))
 
@@ -158,7 +158,7 @@ def flatten_direction(parameters: Sequence[nn.Parameter]) -> None:
     """Store the parameters of one direction in one block of memory, as cuDNN reads them.
 
     Otherwise cuDNN copies them at every call. `nn.GRU` stores all directions and layers in one
-    block, which fits only a call over all of them.
+    block, which fits only a call that runs all of them.
     """
     weight = parameters[0]
     direction = nn.GRU(weight.shape[1], weight.shape[0] // 3, device="meta")
@@ -173,8 +173,8 @@ def run_direction(
     """Run one direction of a layer over padded sequences.
 
     The reverse direction reads each row reversed, except for its padding, which stays in place.
-    Nothing here depends on a value on the host: a packed sequence would need the lengths there, and
-    kernels that depend on them.
+    Nothing here depends on a value on the host; a packed sequence would need the lengths on the
+    host, and kernels that depend on the lengths.
 
     Args:
         inputs: Input sequences, (T, B, I).
@@ -183,8 +183,8 @@ def run_direction(
         reverse: Read from the last real position to the first.
 
     Returns:
-        States, (T, B, H). At padding the forward direction keeps its last state, and the reverse
-        one is undefined; a row without a real position is 0.
+        States, (T, B, H). At padding, the forward direction keeps its last state, and the reverse
+        direction is undefined. The states of a row without a real position are 0.
     """
     places = torch.arange(len(inputs), device=inputs.device).unsqueeze(1)  # (T, 1)
     last = (~padding).sum(0) - 1  # (B,)
@@ -201,5 +201,5 @@ def run_direction(
 
 
 def _reorder(rows: Tensor, order: Tensor) -> Tensor:
-    """Return the rows (T, B, ...) in the order (T, B) of their places."""
+    """Reorder rows (T, B, ...) along T by the indices in `order`, (T, B)."""
     return rows.gather(0, order.unsqueeze(-1).expand_as(rows))

@@ -305,7 +305,7 @@ class InputFeedingRecurrence(LuongRecurrence):
 class _LoopMemory(Memory):
     """A memory that a loop reads in each step; see `StepAverages`."""
 
-    averages: StepAverages | None = None  # copies made by `_replace` have none
+    averages: StepAverages | None = None  # None in copies made by `_replace`
 
     def average(self, weights: Tensor) -> Tensor:
         if self.averages is None:

@@ -28,8 +28,8 @@ class Seq2Seq(nn.Module):
         config: Config of encoder, bridge and decoder.
         attention: Config of the attention type.
         source_vocabulary_size: Number of source tokens.
-        target_vocabulary_size: Number of target tokens; with `tied_embeddings=all` they are the
-            first of the source tokens.
+        target_vocabulary_size: Number of target tokens; with `tied_embeddings=all`, the target
+            tokens are the first source tokens.
 
     Raises:
         ValueError: Sizes, vocabularies or options do not fit each other.
@@ -134,7 +134,7 @@ class Seq2Seq(nn.Module):
 def _build_embeddings(
     config: ModelConfig, source_vocabulary_size: int, target_vocabulary_size: int
 ) -> tuple[nn.Embedding, nn.Embedding]:
-    """Return the source and the target embedding, which are one if all embeddings are tied."""
+    """Return the source and the target embedding: the same module if all embeddings are tied."""
     if config.tied_embeddings is TiedEmbeddings.all:
         if source_vocabulary_size < target_vocabulary_size:
             raise ValueError(OTHER_IDS)

@@ -27,7 +27,7 @@ _patient_groups: list[distributed.ProcessGroup] = []
 
 
 class Ranks(NamedTuple):
-    """The position of this process among all processes of the run, and what they exchange."""
+    """The position of this process among the processes of the run, and their communication."""
 
     rank: int
     local_rank: int
@@ -76,7 +76,7 @@ class Ranks(NamedTuple):
                 distributed.broadcast(tensor, src=0)
 
     def check_equal_weights(self, model: nn.Module) -> None:
-        """Compare the weights of all processes, which exact sums of gradients keep equal.
+        """Check that the weights of this process equal the weights of rank 0.
 
         Raises:
             ValueError: The weights of this process differ from the weights of rank 0.
@@ -101,7 +101,7 @@ def read_ranks() -> Ranks:
     """Return the position of this process; without torchrun there is a single process.
 
     Raises:
-        ValueError: A variable of torchrun is not a number, or is missing.
+        ValueError: An environment variable of torchrun is missing or not a number.
     """
     if distributed.is_initialized():
         local_rank = _read_number("LOCAL_RANK", default=0)
@@ -157,12 +157,12 @@ def process_group(*, on_gpus: bool = False) -> Iterator[Ranks]:
 
 
 def _join(ranks: Ranks, backend: str) -> None:
-    # A group must not read entries that an earlier group, even before a restart, left in the store.
+    # A group must not read what earlier groups, even from before a restart, left in the store.
     restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     if restart != "0" and os.environ.get("GROUP_WORLD_SIZE", "1") != "1":
         raise ValueError(
-            "torchrun cannot restart a run on several machines, because each counts its own "
-            "restarts; start the run again with resume=true and --max-restarts=0"
+            "torchrun cannot restart a run on several machines, because each machine "
+            "counts its own restarts; start the run again with resume=true and --max-restarts=0"
         )
     store = PrefixStore(f"restart-{restart}/group-{next(_groups)}", _store())
     distributed.init_process_group(

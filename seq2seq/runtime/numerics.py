@@ -89,8 +89,8 @@ def choose_numerics(device: Device, precision: Precision, *, local_rank: int = 0
     if on_cuda and local_rank > 0 and local_rank >= torch.cuda.device_count():
         raise ValueError(
             f"process {local_rank} of this machine has no GPU of its own: GPUs are numbered "
-            f"from 0, and it has {torch.cuda.device_count()}; lower torchrun's --nproc-per-node, "
-            "or set device=cpu"
+            f"from 0, and this machine has {torch.cuda.device_count()}; lower torchrun's "
+            "--nproc-per-node, or set device=cpu"
         )
     chosen = torch.device("cuda", local_rank) if on_cuda else torch.device("cpu")
     if on_cuda:
@@ -153,7 +153,7 @@ def onednn_is_faster() -> bool:
 
 
 class _SharedSetting:
-    """A setting of torch's backends, which belongs to the process, in contexts of its threads.
+    """A setting of torch's backends for the whole process, which threads change in contexts.
 
     While contexts overlap, the first of their values in alphabetical order is set, which is the
     most exact: False before True, "ieee" before "tf32". The last context restores the values of
@@ -190,8 +190,8 @@ _onednn, _tf32 = _SharedSetting(), _SharedSetting()
 def onednn_products() -> contextlib.AbstractContextManager[None]:
     """Return a context in which oneDNN multiplies fp32 matrices.
 
-    torch leaves them to oneDNN if they may be rounded to bf16. oneDNN rounds them only with AMX;
-    `onednn_is_faster` checks that it does not round.
+    torch leaves fp32 products to oneDNN if rounding to bf16 is allowed. oneDNN rounds only with
+    AMX; `onednn_is_faster` checks that it does not round.
     """
     backend = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]  # since torch 2.9
     return _onednn.context([backend], "fp32_precision", "bf16")
@@ -231,8 +231,8 @@ def derive_seed(seed: int, *purpose: str | int) -> int:
 def is_memory_shortage(error: Exception) -> bool:
     """Return whether the memory of a GPU was too small, for a tensor or a library.
 
-    torch raises OutOfMemoryError only where it allocates itself. cuBLAS and cuDNN fail to allocate
-    with a RuntimeError, pinned memory with an AcceleratorError.
+    torch raises OutOfMemoryError only for its own allocations. It raises RuntimeError if cuBLAS or
+    cuDNN cannot allocate, and AcceleratorError for pinned memory.
     """
     shortage = r"CUDA error: out of memory|CU(BLAS|DNN)_STATUS_ALLOC_FAILED"
     return isinstance(error, torch.OutOfMemoryError) or bool(re.search(shortage, str(error)))
@@ -240,7 +240,7 @@ def is_memory_shortage(error: Exception) -> bool:
 
 @contextlib.contextmanager
 def memory_errors_named(work: str, way_out: str) -> Iterator[None]:
-    """Return a context that raises an error with what did not fit into the memory of a GPU.
+    """Return a context that names the work if the memory of a GPU is too small for it.
 
     Args:
         work: Description of the computation, for example `3 sentences`.
@@ -259,7 +259,7 @@ def memory_errors_named(work: str, way_out: str) -> Iterator[None]:
 
 
 def copy_to_device(tensors: Sequence[Tensor], device: torch.device) -> list[Tensor]:
-    """Return CPU tensors on a device, on a GPU as parts of one block of bytes.
+    """Copy CPU tensors to a device; on a GPU they become parts of one block of bytes.
 
     One copy from pinned memory starts, and the host does not wait for it. A copy from pageable
     memory would make the host wait, and several copies would cost several starts.

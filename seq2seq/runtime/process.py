@@ -187,7 +187,7 @@ def report_failure(text: str, *, is_consequence: bool) -> None:
 
 
 class ConsoleFormatter(logging.Formatter):
-    """Writes `message`, or `warning: message` from the level of warnings on.
+    """Formats a record as `message`, or from level WARNING on as `warning: message`.
 
     Args:
         has_times: Whether each line begins with its time.
@@ -213,7 +213,7 @@ def log_to_stderr(*, has_times: bool = False) -> None:
 
 @contextlib.contextmanager
 def equal_messages_once() -> Iterator[None]:
-    """Log equal messages once, where many models translate the same text."""
+    """Log equal messages only once, for example if many models translate the same text."""
     seen = set[tuple[logging.Handler, str]]()
     with contextlib.ExitStack() as stack:
         for handler in logging.getLogger().handlers:
@@ -235,8 +235,8 @@ def keep_freed_memory() -> None:
     used again; a training update uses a gigabyte of them. Other C libraries are not changed.
 
     The caches of oneDNN get smaller, because batches have many shapes, and the cached kernels lie
-    between the freed blocks. This must be called before the first product; values that the
-    environment has already stay.
+    between the freed blocks. This must be called before the first product; environment variables
+    that are already set are kept.
     """
     for name, capacity in _ONEDNN_CACHES.items():
         os.environ.setdefault(name, capacity)

@@ -185,9 +185,9 @@ def beam_search(
 
     Each step keeps the `beam_size` most probable extensions of the live hypotheses. An extension
     that ends with EOS is finished and occupies a place of the beam for this step only. A sentence
-    stops by the rule `early_stopping` or at its length limit. If fewer than `n_best` are
-    finished then, live hypotheses come last, even with higher scores. Ties go to the hypothesis
-    that finished first, then to the extension of the better one, then to the lower token id.
+    stops by the rule `early_stopping` or at its length limit. If fewer than `n_best` are finished
+    by then, live hypotheses come last, even with higher scores. Ties go to the hypothesis that
+    finished first, then to the extension of the better hypothesis, then to the lower token id.
 
     `search` calls this function with a `BeamConfig` and describes the arguments.
     """

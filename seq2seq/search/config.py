@@ -58,7 +58,7 @@ class DecodingConfig(Config, section="decoding", marks=(Mark.free,)):
     """Factor of the maximum number of tokens: max_length_ratio * source length +
     max_length_offset."""
     max_length_offset: Annotated[int, Range(1, MAX_LENGTH), Mark.named, Mark.scores] = 10
-    """Constant part, at least `min_length`, of the maximum number of tokens; see
+    """Constant part of the maximum number of tokens, at least `min_length`; see
     `max_length_ratio`."""
     no_repeat_ngram: Annotated[_NotNegative, Mark.named, Mark.scores] = 0
     """Length of token sequences that must not occur twice (Paulus et al. 2017); 0: no such rule."""
@@ -147,8 +147,8 @@ class BeamConfig(DecodingConfig):
 
 @dataclass(kw_only=True, slots=True, repr=False)
 class MbrConfig(BeamConfig):
-    """Settings of minimum Bayes risk decoding: of the hypotheses of a beam, the one that is most
-    similar to all of them."""
+    """Settings of minimum Bayes risk decoding, which chooses the hypothesis that is most similar to
+    all hypotheses of a beam."""
 
     name: str = "mbr"
     beam_size: _NumHypotheses = 8
@@ -191,13 +191,13 @@ class SamplingConfig(DecodingConfig):
 CONFIG_TYPES: dict[str, type[DecodingConfig]] = {
     each().name: each for each in (GreedyConfig, BeamConfig, MbrConfig, SamplingConfig)
 }
-"""Types of the searches of this package; `seq2seq.search.registry` also has those of plug-ins."""
+"""Config types of this package's searches; `seq2seq.search.registry` also has plug-ins' types."""
 DEFAULT_SEARCH = BeamConfig()
 """The search of every translator unless another one is chosen; validation searches greedily."""
 
 
 def convert_search(config: DecodingConfig, kind: type[_Kind], without: Sequence[str] = ()) -> _Kind:
-    """Return a search of another kind with the settings that both kinds share, except `without`."""
+    """Return another kind of search with the settings that both kinds share, except `without`."""
     names = {each.name for each in fields(kind)} & {each.name for each in fields(config)}
     return kind(**{name: getattr(config, name) for name in names - {"name", *without}})
 

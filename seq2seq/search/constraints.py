@@ -23,7 +23,7 @@ class Constraints:
     def log_probabilities(self, logits: Tensor, *, live: Tensor) -> Tensor:
         """Return log-probabilities (R, V), -inf for tokens that are not allowed.
 
-        The others are not renormalized: a hypothesis keeps the probability that the model gives
+        Probabilities are not renormalized: a hypothesis keeps the probability that the model gives
         it. PAD and BOS are never allowed.
 
         Args:
@@ -110,8 +110,8 @@ def build_constraints(
 class _ActiveConstraints(Constraints):
     """The tokens of each row so far and the constraints on the next one.
 
-    Other constraints do not apply to the tokens of a prefix. A hypothesis for which no token is
-    allowed may end, even if it is too short; `report` counts these.
+    Other constraints do not apply to the tokens of a prefix. If no token is allowed, the hypothesis
+    may end, even if it is too short; `report` counts such hypotheses.
     """
 
     produced: Tensor  # (R, L)
@@ -124,14 +124,14 @@ class _ActiveConstraints(Constraints):
     has_missing: bool
     """Whether a source has symbols."""
     only_symbols: bool
-    """Whether the symbols are the only constraint, which always allows a token."""
+    """Whether the symbols are the only constraint; this constraint always allows a token."""
     ids: Sequence[int]  # ids in prefixes and banned sequences, sorted
     stuck_counts: list[int] = field(default_factory=list)
     """Number of live rows without an allowed token in each step; all copies share the list."""
 
     @property
     def is_constant(self) -> bool:
-        """Whether the same tokens, unused symbols, are blocked for each row and step."""
+        """Whether only symbols are blocked, and the same ones for each row and step."""
         return self.only_symbols and not self.has_missing
 
     def apply(self, log_probabilities: Tensor, *, live: Tensor) -> Tensor:
@@ -223,10 +223,10 @@ def symbol_slots(symbols: Tensor, vocabulary_size: int) -> Tensor:
 
 
 def place_symbols(log_probabilities: Tensor, missing: Tensor, slots: Tensor) -> Tensor:
-    """Return log-probabilities that allow only missing symbols, and no end before them.
+    """Block symbols that are not missing, and EOS as long as a symbol is missing.
 
     Where the model would end although symbols are missing, one of them must follow. So a beam
-    prefers hypotheses with the symbols where the model expects them, and none gets lost.
+    prefers hypotheses with the symbols where the model expects them, and no symbol gets lost.
 
     Args:
         log_probabilities: (R, V).
@@ -244,7 +244,7 @@ def place_symbols(log_probabilities: Tensor, missing: Tensor, slots: Tensor) -> 
 
 
 def _block_last(log_probabilities: Tensor, produced: Tensor, sequences: Tensor) -> None:
-    """Block the last token of each sequence whose other tokens were produced last.
+    """Block the last token of a sequence if the tokens before it were produced last.
 
     Args:
         log_probabilities: (R, V).
@@ -257,7 +257,7 @@ def _block_last(log_probabilities: Tensor, produced: Tensor, sequences: Tensor) 
         return
     latest = produced[:, length - num_others :].unsqueeze(1)  # (R, 1, n - 1)
     begun = (sequences[..., :-1] == latest).all(dim=-1)  # (R, F)
-    # Sequences that have not begun block BOS, which is blocked anyway.
+    # For all other sequences BOS is blocked, which is never allowed anyway.
     blocked = torch.where(begun, sequences[..., -1], BOS)
     log_probabilities.scatter_(1, blocked, -torch.inf)
 
@@ -272,8 +272,8 @@ def _check_prefixes(prefixes: Sequence[Sequence[int]], limits: list[int]) -> Non
     """Raise ValueError unless every sentence has a valid prefix, or there are no prefixes."""
     if prefixes and len(prefixes) != len(limits):
         raise ValueError(
-            f"prefixes: {len(prefixes)}, sentences: {len(limits)}; give one for each sentence, "
-            "an empty one where its translation is free"
+            f"prefixes: {len(prefixes)}, sentences: {len(limits)}; give one prefix "
+            "for each sentence, and an empty prefix where the translation is free"
         )
     for row, (prefix, limit) in enumerate(zip(prefixes, limits, strict=False)):
         if {PAD, BOS} & set(prefix) or EOS in prefix[:-1]:

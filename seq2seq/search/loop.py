@@ -48,8 +48,9 @@ class StepDecoder(Protocol):
     def step(self) -> Callable[..., SearchStep]:
         """Return the step function: `step(state, previous_ids, memory)` with ids (R,).
 
-        A search passes back the state and the memory that it received, after `select`, and knows
-        nothing else of them. R is a multiple of B; the rows of a sentence are adjacent.
+        A search passes back the state and the memory that it received, with rows chosen by
+        `select`, and uses them for nothing else. R is a multiple of B; the rows of a sentence are
+        adjacent.
         """
 
 
@@ -201,7 +202,7 @@ def _trace(cell: int, parents: list[int]) -> list[int]:
 
 
 def _differences(totals: Tensor, parents: Tensor) -> Tensor:
-    """Return the total of each cell minus its parent's; its error is 1e-7 of the total."""
+    """Return each cell's total minus its parent's total; the error is 1e-7 of the total."""
     # ROOT is -1, so it selects the appended last value: 0, the total without any token.
     padded = torch.nn.functional.pad(totals.double(), (0, 1))
     return padded[:-1] - padded[parents]
@@ -229,8 +230,8 @@ Next = tuple[Live, Tensor]
 Choose = Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]]
 """Function that returns the log-probability and the id of the next token of each row, (R,).
 
-Its arguments are the log-probabilities (R, V), the indices in the batch of the sentences that the
-rows belong to, W rows each, (B,), and the length including this token.
+Its arguments are the log-probabilities (R, V), the sentences' indices in the batch (B,), where each
+sentence has W rows, and the length including this token.
 """
 
 
@@ -249,7 +250,7 @@ class Search:
     reorders = False
     """Whether the hypotheses of a sentence change their places or their number."""
     ranked: tuple[Tensor, ...] = ()
-    """Further tensors of a search before the first step, with a row for each sentence, (B, ...)."""
+    """Further tensors of a search, before the first step: (B, ...), a row for each sentence."""
 
     def __init__(self, choose: Choose | None, *, limits: list[int], width: int = 1) -> None:
         self._choose = choose
@@ -275,7 +276,7 @@ class Search:
         totals = live.totals + chosen.view_as(live.cells)
         rows = torch.arange(tokens.numel(), device=tokens.device).view_as(tokens)
         cells = self.history.append(tokens, live.cells, rows, totals, step.attention_weights)
-        is_live = live.is_live  # an ended hypothesis waits for the others of its sentence
+        is_live = live.is_live  # an ended hypothesis waits for the other hypotheses of its sentence
         return live._replace(
             tokens=tokens,
             cells=torch.where(is_live, cells, live.cells),

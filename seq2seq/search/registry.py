@@ -19,7 +19,7 @@ from seq2seq.search.loop import Hypotheses, SearchedModel
 from seq2seq.search.sampling import greedy_search, sampling_search
 
 SEARCHES = Registry[Callable[..., Hypotheses]]("search")
-"""Functions of a model, source ids, a source mask, a config and `Constraints`, by name."""
+"""Searches by name: functions of a model, source ids, a source mask, a config and constraints."""
 register_search = SEARCHES.register
 register_search(GreedyConfig)(greedy_search)
 register_search(BeamConfig)(beam_search)
@@ -66,9 +66,9 @@ def search(
         banned: Token sequences that no hypothesis may contain: `[UNK]` bans a token, `[BOS, 7, 8]`
             a beginning, `[8, EOS]` an ending.
         symbols: Ids of the symbols for protected spans.
-        num_symbols: For each sentence, how many of these symbols its source contains, the first
-            ones. A hypothesis has each of them once and no other symbol, unless it reaches the
-            length limit.
+        num_symbols: Number n of symbols in each source, which are the first n of `symbols`. A
+            hypothesis has each of these n once and no other symbol, unless it reaches the length
+            limit.
 
     Returns:
         Hypotheses of each sentence, best first.

@@ -22,7 +22,7 @@ def greedy_search(
     config: GreedyConfig,
     constraints: Constraints,
 ) -> Hypotheses:
-    """Return one hypothesis for each sentence; of equally probable tokens the lower id is taken.
+    """Return one hypothesis for each sentence; the lower id wins among equally probable tokens.
 
     `search` calls this function with a `GreedyConfig` and describes the arguments.
     """
@@ -41,8 +41,8 @@ def sampling_search(
     """Return the `n_best` best distinct hypotheses of `num_samples` samples of each sentence.
 
     Samples may be equal, so a sentence may have fewer than `n_best`. Finished hypotheses come
-    first, then those with a higher log-probability, without the temperature; ties keep the order
-    of sampling. The random numbers of a sentence depend on `config.seed` and its ids alone, not on
+    first; then the order is by log-probability, without the temperature. Ties keep the order of
+    sampling. The random numbers depend only on `config.seed` and the ids of the sentence, not on
     its place in the batch.
 
     `search` calls this function with a `SamplingConfig` and describes the arguments.

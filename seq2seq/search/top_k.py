@@ -1,4 +1,4 @@
-"""The largest values of rows, where equal values go to the lower index."""
+"""The largest values of rows; among equal values, the lower index comes first."""
 
 # B rows, M or V values of each, W parts of a row
 

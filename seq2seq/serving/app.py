@@ -45,8 +45,7 @@ _MOST_WEIGHTS = 250_000
 _SHOWN = 40
 """Number of characters of a sentence that a message shows."""
 _SHARES = 4
-"""Number of requests of maximum size that fit into the queue, so that a single one cannot fill
-it."""
+"""Number of requests of maximum size that fit into the queue; one request cannot fill the queue."""
 logger = logging.getLogger(__name__)
 
 _PAGE_HEADERS = {
@@ -68,7 +67,8 @@ class Translated(NamedTuple):
     """Translations of the sentences of each text."""
 
     def joined(self, rank: int) -> list[str]:
-        """Return each text with the translations of a rank, 0 the best, or the last before it."""
+        """Return each text with its sentences' translations of a rank (0: best), or their last
+        ones."""
         joined = []
         for text, found in zip(self.texts, self.translations, strict=True):
             chosen = [each.hypotheses[: rank + 1][-1] for each in found]
@@ -278,7 +278,7 @@ class Service:
     async def _translated(
         self, request: Request, fields: Fields, decoding: DecodingConfig, read: Read
     ) -> Translated:
-        """Translate the texts of a request; a text that is in the target language already stays."""
+        """Translate the texts of a request; a text already in the target language is kept."""
         self._check_key(request, fields)
         config, source = self._config, fields.source
         given = [fields.texts] if isinstance(fields.texts, str) else fields.texts
@@ -326,7 +326,7 @@ class Service:
 
 
 def _known(code: str, known: Collection[str]) -> str:
-    """Return a known code for a language, which may differ in case, script or region.
+    """Return a known code for a language; the code may differ in case, script or region.
 
     The language without script or region is preferred, then the only known code that adds them.
 
@@ -350,7 +350,7 @@ def _known(code: str, known: Collection[str]) -> str:
 async def _unless_gone(
     request: Request, future: Future[list[Translation]], *, timeout: float
 ) -> list[Translation]:
-    """Wait for the translations of a request; drop them if its client leaves or it is overdue."""
+    """Wait for a request's translations; drop the request if its client leaves or it is overdue."""
     found = asyncio.wrap_future(future)
     gone = asyncio.ensure_future(request.receive())
     try:

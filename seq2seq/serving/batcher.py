@@ -35,7 +35,7 @@ def overdue() -> RefusedError:
 
 
 def _ignore(num_lines: int, seconds: float) -> None:
-    """Do nothing with a batch that was translated."""
+    """Ignore a translated batch; the default of `on_batch`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -49,7 +49,7 @@ class _Request(Generic[_Result]):
     num_taken: int = 0
 
     def joins(self, other: "_Request[_Result]") -> bool:
-        """Return whether the lines of both can be translated together."""
+        """Return whether the lines of both requests can be translated together."""
         return self.translate is other.translate and self.decoding == other.decoding
 
 
@@ -57,7 +57,7 @@ _Row = tuple[_Request[_Result], int]
 
 
 class Batcher(Generic[_Result]):
-    """Translates what waits in batches, in a thread of its own.
+    """Translates the waiting lines in batches, in a thread of its own.
 
     A request that comes while nothing else waits is translated at once. The lines of several
     requests take turns, so that a long document does not delay a single sentence. If a batch
@@ -67,9 +67,9 @@ class Batcher(Generic[_Result]):
         translate: Called in one thread only.
         batch_size: Maximum number of lines translated together.
         max_waiting: Maximum number of lines that wait; more are refused.
-        linger: After a batch that answered several requests, wait this many seconds for each of
-            them until as many new requests have come: clients often send the next request at once.
-        on_batch: Called with the number of lines and the seconds of each batch; what it raises is
+        linger: After a batch of several requests, wait for as many new ones, up to this many
+            seconds for each request: clients often send the next request at once.
+        on_batch: Called with the number of lines and the seconds of each batch; its errors are
             logged.
 
     Example:
@@ -150,7 +150,7 @@ class Batcher(Generic[_Result]):
             if not self.is_working:
                 raise RefusedError(503, "the service is shutting down")
             if self._num_waiting + len(lines) > self.max_waiting:
-                self._drop_done()  # otherwise they would count until the batch ends
+                self._drop_done()  # otherwise dropped requests would count until the batch ends
             if self._num_waiting + len(lines) > self.max_waiting:
                 raise RefusedError(503, "too many requests wait")
             translate = translate or self._translate
@@ -184,7 +184,7 @@ class Batcher(Generic[_Result]):
             try:
                 self._on_batch(len(batch), end - begin)
             except Exception:  # the thread must survive, or nothing is translated
-                logger.exception("a batch was translated, but its report failed")
+                logger.exception("a batch was translated, but on_batch failed")
             num_answered = len({id(request) for request, _ in batch if request.future.done()})
             with self._changed:
                 is_open = num_answered > 1
@@ -192,7 +192,7 @@ class Batcher(Generic[_Result]):
                 self._num_expected = min(self._batch_size, self._num_expected + num_answered)
 
     def _next_batch(self) -> list[_Row[_Result]] | None:
-        """Wait for requests and take lines of them; None if there will be no more."""
+        """Wait for requests and take lines from them; return None if no more requests will come."""
         with self._changed:
             while not self._requests and not self._is_closed:
                 self._changed.wait()
@@ -240,7 +240,7 @@ class Batcher(Generic[_Result]):
         request = batch[0][0]
         lines = [request.lines[index] for request, index in batch]
         found = request.translate(lines, request.decoding)
-        self._num_expected = self._num_waiting  # before the clients send new requests
+        self._num_expected = self._num_waiting  # read before the clients send new requests
         for (request, index), result in zip(batch, list(found), strict=True):
             request.results[index] = result
         for request in {id(request): request for request, _ in batch}.values():

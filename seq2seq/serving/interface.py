@@ -28,7 +28,7 @@ class Fields(BaseModel):
 
     texts: Texts
     source: Annotated[str, Field(description="code; auto: the only source language of the target")]
-    target: Annotated[str, Field(description="language code; texts that are in it stay")]
+    target: Annotated[str, Field(description="language code; texts in this language stay as is")]
     api_key: str = ""
 
     @model_validator(mode="before")

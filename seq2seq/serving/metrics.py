@@ -30,7 +30,7 @@ _SHOWN = 100
 
 
 class Metrics:
-    """Counts requests, batches, reloads, and what deserves a look at the input or the model."""
+    """Counts requests, batches, reloads, and signs of problems in the input or the model."""
 
     def __init__(self) -> None:
         self._registry = registry = CollectorRegistry()
@@ -70,11 +70,11 @@ class Metrics:
         )
 
     def set_model(self, pair: str, name: str, sha256: str) -> None:
-        """Show the model of a pair, in place of an earlier one."""
+        """Show the model of a language pair, in place of the pair's earlier model."""
         values = {"name": name, "sha256": sha256, "version": __version__}
         self._models.labels(pair).info(values)
         for each in (self._unknown, self._lost, self._unfinished):
-            each.labels(pair)  # begins at 0
+            each.labels(pair)  # creates the counter with 0
 
     def counting(self, pair: str, translate: Translate[Translation]) -> Translate[Translation]:
         """Return a function that translates and counts what the translations lack."""
@@ -103,12 +103,12 @@ class Metrics:
 
 
 class Observed:
-    """An application whose requests are counted and logged, a line for each.
+    """Wraps an application to count its requests and log a line for each.
 
     Args:
         app: The application.
         metrics: Counts the requests.
-        is_logged: Whether requests are logged. The texts of requests never are.
+        is_logged: Whether requests are logged. Their texts are never logged.
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics, is_logged: bool) -> None:

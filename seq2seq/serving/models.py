@@ -1,4 +1,4 @@
-"""The configuration of the service, and its models: by language pair, each with its batcher."""
+"""The configuration of the service, and its models: one with a batcher for each language pair."""
 
 import logging
 import threading
@@ -50,7 +50,7 @@ class ServeConfig(Config):
     split: Split
     max_waiting: Count
     """Maximum number of waiting sentences; beyond that, the answer is 503. A request with more than
-    a quarter of them gets 413."""
+    a quarter of this number gets 413."""
     timeout: Positive
     """Maximum seconds to answer a request; after that, the answer is 504."""
     max_characters: Count
@@ -106,9 +106,9 @@ class LoadedModel(NamedTuple):
     split: SplitLine
     """Function that returns the sentences of a line, as the model needs them."""
     others: Mapping[Pair, Translate[Translation]] = MappingProxyType({})
-    """Functions that translate further pairs, of a model for several languages."""
+    """Functions that translate the further language pairs of a multilingual model."""
     name: str = ""
-    """Folder and file that it was read from, as `FOLDER/FILE`; symbolic links are resolved."""
+    """Folder and file of the model, as `FOLDER/FILE`; symbolic links are resolved."""
     sha256: str = ""
     """SHA-256 of its best.pt, or of runtime.json, which has the hashes of the other files."""
 
@@ -174,7 +174,8 @@ class Models:
         return all(batcher.is_working for batcher in batchers) and not is_full
 
     def __getitem__(self, pair: Pair) -> LoadedModel:
-        """Return the model of a pair; even after a reload, it answers what was submitted to it."""
+        """Return the model of a pair; it answers every request submitted to it, even after a
+        reload."""
         return self._models[pair]
 
     def submit(
@@ -196,7 +197,7 @@ class Models:
                 if loaded.keys() != self._models.keys():
                     raise ValueError(
                         f"the models now translate {_listed(loaded)}, but the service started with "
-                        f"{_listed(self._models)}; restart it"
+                        f"{_listed(self._models)}; restart the service"
                     )
             except BaseException as error:  # libraries raise their own types
                 reason = describe_error(error)
@@ -213,7 +214,7 @@ class Models:
             self._metrics.set_model("-".join(pair), model.name, model.sha256[:SHOWN_DIGITS])
 
     def close(self) -> None:
-        """Answer what waits, and accept no more."""
+        """Answer the waiting requests, and accept no more."""
         for batcher in self._batchers.values():
             batcher.close()
 

@@ -1,4 +1,4 @@
-"""The server: connections, signals, and an orderly end."""
+"""The server: connections, signals, and an orderly shutdown."""
 
 import asyncio
 import errno
@@ -27,13 +27,13 @@ _IDLE_SECONDS = 60
 _LAST_SECONDS = 1.0
 """Seconds that a client has left to finish sending a request when the server ends."""
 _SPARED_SECONDS = 1.0
-"""Seconds of silence after which a connection is closed if there is no room for another one."""
+"""Seconds of silence after which a connection is closed if there is no room for a new one."""
 _REPORT_SECONDS = 60.0
 """Seconds between two log lines about missing file descriptors."""
 
 
 class Connection(H11Protocol):
-    """A connection that never loses a request."""
+    """An HTTP connection that can be closed without losing a request."""
 
     _last_time: float = 0.0
 
@@ -50,12 +50,12 @@ class Connection(H11Protocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def close_if_idle(self) -> None:
-        """Close the connection if it has been silent for a while and waits for no answer."""
+        """Close the connection if it has been silent for a while and no answer is pending."""
         if not self._is_in_request and self.loop.time() > self._last_time + _SPARED_SECONDS:
             self.transport.close()
 
     def shutdown(self) -> None:
-        """End the connection with its next answer, which says so, or if it stays silent."""
+        """Close the connection after its next answer, which announces the end, or after silence."""
         if self._is_in_request:
             self.cycle.default_headers = self.server_state.default_headers
         else:
@@ -71,9 +71,9 @@ class Connection(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """A server that ends in order, and makes room when no file descriptor is left.
+    """A server that shuts down in order, and frees connections when no file descriptor is left.
 
-    Before it ends, it tells each client to send nothing more on its connection.
+    Before the server ends, it tells each client to send nothing more on its connection.
     """
 
     _next_report = 0.0

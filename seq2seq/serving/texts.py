@@ -1,4 +1,4 @@
-"""Split a text or HTML into the sentences that are translated, and put in their translations.
+"""Split a text or HTML into sentences, and replace the sentences by their translations.
 
 A sentence of HTML may contain inline tags; attention tells where they go in the translation.
 """
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 _LINE_END = re.compile(r"(\r\n|\n|\r)")
 Align = Callable[[int], list[tuple[int, int]]]
-"""Function that returns, for the index of a sentence, the place of each token in the translation
-and the place of its source."""
+"""Function that takes the index of a sentence, and returns the places of each token of the
+translation and of its source token."""
 
 SplitLine = Callable[[str], Sequence[str]]
 """Function that returns the sentences of a line."""
@@ -35,7 +35,7 @@ _INLINE = frozenset({
 })  # fmt: skip
 """Elements that are part of a sentence."""
 _MOST_NODES = 100
-"""Number of nodes in an inline tag from which it counts as a block."""
+"""An inline tag with this many nodes or more counts as a block."""
 _ATTRIBUTES = ("alt", "title")
 _CHUNK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|\w+|\s+|[^\w\s]")
 """A word, a Chinese or Japanese character, a punctuation mark, or white space."""
@@ -47,7 +47,7 @@ Offsets = list[tuple[int, int]]
 
 
 class SplitText(NamedTuple):
-    """A text as sentences, in lines whose ends it keeps."""
+    """A text as lines of sentences, with the original line breaks."""
 
     lines: list[Sequence[str]]
     """Sentences of each line; empty for a blank line."""
@@ -86,7 +86,7 @@ def split_text(text: str, split: SplitLine) -> SplitText:
 
 
 class _Run(NamedTuple):
-    """Texts and inline tags that follow each other and make whole sentences."""
+    """Adjacent texts and inline tags that form whole sentences."""
 
     nodes: list["PageElement"]
     """The nodes that the translation replaces."""
@@ -101,8 +101,8 @@ class _Run(NamedTuple):
 class SplitHtml:
     """HTML whose texts are split into sentences; everything else stays.
 
-    Inline tags such as `<b>` are part of a sentence. In the translation they are around the words
-    that attend to the words they were around. Scripts, styles, comments, code, and elements with
+    Inline tags such as `<b>` are part of a sentence. In the translation, each tag is around the
+    words that attend to the words inside it. Scripts, styles, comments, code, and elements with
     `translate="no"` or the class `notranslate` stay. The texts of `alt` and `title` are translated.
 
     Raises:
@@ -129,14 +129,14 @@ class SplitHtml:
 
         Args:
             translations: One for each sentence.
-            align: Returns the offsets of a sentence; without it, the order of words is kept.
+            align: Returns the offsets of a sentence; None keeps the order of words.
         """
         index = sum(len(run.sentences) for run in self._runs)
         for tag, name, number in self._attributes:
             tag[name] = join_sentences(translations[index : index + number])
             index += number
         index = 0
-        # A run may be joined again with other translations, so its new nodes take its place.
+        # A run may be joined again with other translations, so it must refer to the new nodes.
         for place, run in enumerate(self._runs):
             pieces: list[tuple[str, Path]] = []
             end = 0
@@ -212,7 +212,7 @@ class SplitHtml:
         from bs4.element import NavigableString
 
         new: list[PageElement] = []
-        open_tags: list[tuple[Tag, Tag]] = []  # of the run, and its copy
+        open_tags: list[tuple[Tag, Tag]] = []  # the tag in the run, and its copy
         first, last = run.edges
         for text, path in ((first, ()), *pieces, (last, ())):
             depth = 0
@@ -304,7 +304,7 @@ def _place(text: str, paths: list[Path], offsets: Offsets) -> list[tuple[str, Pa
 def _with_every_tag(
     found: list[Path | None], chunks: list[str], paths: list[Path]
 ) -> list[Path | None]:
-    """Put the tags that no word attends to around the word at their place in the sentence."""
+    """Put each tag that no word attends to around the word at the same place in the sentence."""
     words = [place for place, chunk in enumerate(chunks) if not chunk.isspace()]
     for path in dict.fromkeys(paths):
         missing = [tag for tag in path if not any(tag in (each or ()) for each in found)]
@@ -316,7 +316,7 @@ def _with_every_tag(
 
 
 def _filled(found: list[Path | None]) -> list[Path]:
-    """Give spaces and marks the tags that the words on both sides share; both ends are known."""
+    """Give spaces and marks the tags that the words on both sides share; the ends have tags."""
     filled: list[Path] = []
     for place, path in enumerate(found):
         if path is None:
@@ -363,7 +363,7 @@ def attended_offsets(translation: Translation, hypothesis: TranslatedHypothesis)
 
 
 def _starts(text: str, labels: Sequence[str]) -> list[int]:
-    """Return the place of each token in a text; a token that is not found is where the next is."""
+    """Return the place of each token in a text; a token not found gets the next token's place."""
     starts: list[int] = []
     position = 0
     for label in labels:

@@ -70,7 +70,7 @@ def _entropy(weights: Array) -> float:
 
 
 def mean_divergence(found: Divergences, group: Group, other: Group) -> float | None:
-    """Return the mean over all pairs of a run of each group; None if a pair is not known."""
+    """Return the mean over all pairs with one run from each group; None if a pair is missing."""
     pairs = {frozenset((a, b)) for a in group.runs for b in other.runs if a is not b}
     values = [found.get(pair) for pair in pairs]
     return fmean(v for v in values if v is not None) if values and None not in values else None
@@ -97,8 +97,8 @@ def compare_attention(found: Divergences, group: Group, baseline: Group) -> floa
 
     The statistic is the mean divergence between the groups minus the mean divergence within them.
     The p-value is the share of all divisions of the runs into groups of these sizes, the real one
-    included, with at least this statistic. It cannot be below `least_p_value`. From 11 runs in each
-    group on, random divisions stand for all.
+    included, with at least this statistic. It cannot be below `least_p_value`. With 11 or more runs
+    in each group, a random sample of the divisions is used.
 
     Returns:
         The p-value; None unless both groups have several runs with attention.
@@ -151,7 +151,7 @@ def add_agreement(
             for found in (agreement, errors)
             for other in (each.group, baseline)
         )
-        assert within is not None and between is not None  # else nothing was tested
+        assert within is not None and between is not None  # otherwise nothing was tested
         p_value, needed = (next(corrected), None) if able else (None, number)
         each.attention = Agreement(within, between, p_value, needed, *of_links)
     if num_unable := is_able.count(False):

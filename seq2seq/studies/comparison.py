@@ -130,7 +130,7 @@ def compare_with_baseline(
         ValueError: No group fits the baseline, or several of one test set do.
     """
     if baseline is not None and not baseline.strip():
-        raise ValueError("the baseline is empty; name a group, or compare with the best without it")
+        raise ValueError("the baseline is empty; name a group, or remove the key to use the best")
     if baseline is not None and not any(_fits(group, baseline) for group in groups):
         labels = ", ".join(group.label for group in groups)
         raise ValueError(f"baseline={baseline} is not a group of the study; one of: {labels}")
@@ -194,7 +194,7 @@ def _compare(family: Sequence[BaselineComparison], measure: str) -> list[GroupCo
 def have_same_tokens(groups: Iterable[Group]) -> bool:
     """Return whether groups split each test sentence into the same number of tokens."""
     runs = [run for group in groups for run in group.runs]
-    for name in ("loss", "coverage"):  # they count the target tokens and the source tokens
+    for name in ("loss", "coverage"):  # their counts are the numbers of target and source tokens
         counts = [run.statistics[name][:, 0, 1] for run in runs if name in run.statistics]
         if any(not np.array_equal(each, counts[0]) for each in counts):
             return False
@@ -302,7 +302,7 @@ def column(measure: str) -> Column:
 def spread(group: Group, measure: str) -> Cell:
     """Return the mean of a measure, with its standard deviation over the runs."""
     found = group.spread(measure)
-    if measure in ("aer_of_diagonal", "parameters"):  # they do not depend on the seed
+    if measure in ("aer_of_diagonal", "parameters"):  # these values do not depend on the seed
         found = found._replace(deviation=None)
     return number_cell(found, RUN_MEASURES[measure].form)
 

@@ -118,15 +118,15 @@ def measure_losses(
     interventions: Sequence[Intervention],
     notes: list[str],
 ) -> list[GroupLosses]:
-    """Translate the test set of each run with each intervention, and test what it loses.
+    """Translate the test set of each run with each intervention, and test the losses.
 
     Each run is paired with itself, unchanged. The p-values and the intervals of a group have
-    Holm's correction over its interventions. An intervention that changes nothing, such as equal
-    weights for `uniform`, is no comparison and has no p-value.
+    Holm's correction over its interventions. An intervention that changes nothing, such as
+    `uniform` if weights are already equal, is no comparison and has no p-value.
 
     Args:
         groups: The groups.
-        interventions: The changes; one that occurs twice is tested once.
+        interventions: The changes; duplicates are tested once.
         notes: A run that cannot be changed adds a line, and is left out. There is a warning if an
             intervention changes no run at all.
     """
@@ -169,7 +169,7 @@ def _intervene_all(
 ) -> tuple[list[Sides], dict[str, str]]:
     """Return the statistics of the runs, and failures by the name of the run.
 
-    If all runs fail for one reason, it is one failure, by the label.
+    If all runs fail for the same reason, there is one failure, under the label.
     """
     sides, failures = [], {}
     for run in runs:
@@ -183,7 +183,8 @@ def _intervene_all(
 
 
 def _intervene(run: StudyRun, intervention: Intervention) -> Sides:
-    """Return two statistics for each of the `LOSSES`, which is the difference of their scores."""
+    """Return two statistics for each of the `LOSSES`; the loss is the difference of their
+    scores."""
     found = Run(run.directory.path).intervene(intervention)
     before, after = (
         {n: rows[:, 0] for n, rows in each.items()} for each in (run.statistics, found.statistics)
@@ -297,8 +298,8 @@ TAUS = [name for name, each in MEASURES.items() if each.needs == "taus"]
 def measure_attributions(runs: Sequence[StudyRun]) -> None:
     """Add the correlations of attention, erasure and gradient on the test set to each run.
 
-    A correlation that no target word has, as without attention, is left out. A run that cannot be
-    measured is left out with a warning.
+    A correlation without any target word, for example without attention, is left out. A run that
+    cannot be measured is left out with a warning.
     """
     for run in (run for run in runs if run.failure is None):
         try:
@@ -333,7 +334,7 @@ def _tau_columns(name: str) -> Part[Group]:
 
     def cells(group: Group) -> list[Cell]:
         found = [run.statistics[name][:, 0] for run in group.runs if name in run.statistics]
-        if len({len(rows) for rows in found}) != 1:  # no run has it, or the test sets differ
+        if len({len(rows) for rows in found}) != 1:  # no run has the tau, or test sets differ
             return [Cell("-"), Cell("-")]
         taus = np.stack(found)
         compared = compare_groups(taus, np.zeros_like(taus), score=ratio, paired=True)

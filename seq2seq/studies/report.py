@@ -119,7 +119,7 @@ def results_section(study: Study) -> Section:
 def answers_section(
     comparisons: Sequence[BaselineComparison], losses: Sequence[GroupLosses]
 ) -> Section:
-    """Return what is known of each group, beside its baseline; empty without a comparison.
+    """Return the results of each group beside its baseline; empty without a comparison.
 
     Args:
         comparisons: The groups, with the differences in measures and in attention.
@@ -184,7 +184,7 @@ def _bleu(compared: BaselineComparison) -> Cell:
 
 
 def _attention(compared: BaselineComparison) -> Cell:
-    """Return a cell with the divergence from the baseline and that between the own seeds."""
+    """Return a cell with the divergence from the baseline and between the group's own seeds."""
     found = compared.attention
     if found is None:
         return Cell("-")

@@ -92,7 +92,7 @@ class StudyRun:
     was_stopped: bool = False
     """Whether the run has no results because it was stopped before its end."""
     overrides: dict[str, str] = field(default_factory=dict)
-    """Overrides of a sweep's job. Equal values are equal texts, however they were typed."""
+    """Overrides of a sweep's job. Equal values have equal texts, however they were typed."""
     config: dict[str, str] = field(default_factory=dict)
     """Saved configuration, with dotted keys; `attention.name` is stored as `attention`."""
     swept: dict[str, str] = field(default_factory=dict)
@@ -399,11 +399,11 @@ def _find_swept_keys(runs: Sequence[StudyRun]) -> None:
 
 
 def _value(run: StudyRun, key: str, runs: Sequence[StudyRun]) -> str:
-    """Return the value of a key in the configuration, which has 0.0 where 0 was typed.
+    """Return the value of a key as the configuration has it: 0.0 even if 0 was typed.
 
-    No configuration has choices such as model_size. They come from the overrides, also from those
-    of a run whose configuration differs at most in the seed. A run that failed before it had a
-    configuration has its typed value, spelled as in the configuration of another run.
+    Choices such as model_size are not in the configuration. They come from the overrides of this
+    run, or of a run whose configuration differs at most in the seed. If a run failed before it had
+    a configuration, its typed value is spelled as in another run's configuration.
     """
     if key in run.config:
         return run.config[key]

@@ -107,7 +107,7 @@ def sentence_numbers(
     translations: Sequence[Sequence[str]],
     statistics: Sequence[Statistics],
 ) -> dict[str, list[float]]:
-    """Return what a reader may order the sentences by, for each sentence.
+    """Return the numbers by which a reader may order the sentences.
 
     The number of different translations, the mean share of words that differ from the reference,
     and, with gold links, the mean AER.

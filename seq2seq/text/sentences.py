@@ -17,7 +17,7 @@ from seq2seq.text.rules import in_capitals
 RULES: dict[str, str | list[str]] = json.loads(
     Path(__file__).with_suffix(".json").read_text(encoding="utf-8")
 )
-"""Marks, and words in lower case; regular expressions of both languages are made from them."""
+"""Marks, and words in lower case; Python and JavaScript make regular expressions from them."""
 
 _CONTEXT = 60
 """Number of characters before and after a gap that are inspected."""
@@ -235,7 +235,7 @@ UNKNOWN_HABITS = TextHabits()
 
 
 def count_habits(pairs: Iterable[tuple[str, str]]) -> dict[str, int]:
-    """Return the numbers of pairs that `TextHabits` gives the shares of.
+    """Count the pairs with each of the habits in `TextHabits`.
 
     Example:
         >>> count_habits([("Ja. Nein.", "Yes. No."), ("12:30", "half past twelve"), ("5", "5")])

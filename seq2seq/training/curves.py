@@ -1,4 +1,4 @@
-"""Write the curves, translations and attention maps of a run: for TensorBoard, and a service."""
+"""Write the curves, translations and attention maps of a run, for TensorBoard or a service."""
 
 import html
 import importlib.util
@@ -65,11 +65,12 @@ class EventFile:
         self.add(Summary(value=[Summary.Value(tag=tag, image=image)]), update)
 
     def replace_from(self, update: int) -> None:
-        """Let TensorBoard drop the points of earlier files from an update on."""
+        """Make TensorBoard drop all points of earlier files from this update on."""
         self._write(Event(session_log=SessionLog(status=SessionLog.START), step=update))
 
     def flush(self) -> None:
-        """Hand what was added to the operating system; a killed process loses the rest."""
+        """Pass all added events to the operating system; a killed process loses only later
+        events."""
         self._file.flush()
 
     def close(self) -> None:
@@ -91,9 +92,9 @@ class TensorBoard:
 
         Args:
             path: Directory of the curves; None writes nothing, in processes that write no files.
-            first_update: First update of this process. Later points, of a run that was stopped
-                after its last checkpoint, are replaced.
-            tracker: Gets the points, too.
+            first_update: First update of this process. Points from this update on are replaced; a
+                run that was stopped after its last checkpoint has such points.
+            tracker: Also gets the points.
         """
         self.tracker = tracker or Tracker(Service())
         if path is None:
@@ -111,13 +112,13 @@ class TensorBoard:
         self.tracker.close()
 
     def flush(self) -> None:
-        """Write all points before a checkpoint is saved; a run resumed from it repeats none."""
+        """Write all points before a checkpoint is saved, so that a resumed run repeats none."""
         self._file.flush()
 
     def updates(
         self, progress: Progress, *, learning_rate: float, teacher_forcing_ratio: float
     ) -> None:
-        """Add the means over the interval of a run to the curves of training."""
+        """Add the means since the last point to the training curves."""
         interval = progress.interval
         means = interval.means()
         values = {
@@ -174,7 +175,7 @@ class TensorBoard:
                 self._file.add_image(name, figure, update)
 
     def _main(self, values: Mapping[str, float], update: int) -> None:
-        """Repeat points in the group of charts that TensorBoard shows first."""
+        """Add the points also to the group of charts that TensorBoard shows first."""
         for summary in _points({f"{MAIN}/{name}": value for name, value in values.items()}):
             self._file.add(summary, update)
 
@@ -196,7 +197,7 @@ def _points(values: Mapping[str, float]) -> Iterator[Summary]:
 def new_event_file(folder: Path) -> Path:
     """Return a path after all others, because TensorBoard reads files in the order of their names.
 
-    Their numbers are the time in nanoseconds, unless the clock was set back.
+    The number in a name is the time in nanoseconds, unless the clock was set back.
     """
     numbers = (path.name.split(".")[3] for path in folder.glob("events.out.tfevents.*"))
     last = max((int(number) for number in numbers if number.isdecimal()), default=0)
@@ -204,7 +205,7 @@ def new_event_file(folder: Path) -> Path:
 
 
 class Service(NamedTuple):
-    """A run of a service; without arguments, nothing is sent."""
+    """A run at a tracking service; without arguments, nothing is sent."""
 
     id: str = ""
     """Identifier of the run at the service."""
@@ -237,8 +238,8 @@ SERVICES: dict[Monitor, Callable[[TrainConfig, str, str | None], Service]] = {
     Monitor.wandb: _wandb,
     Monitor.mlflow: _mlflow,
 }
-"""Function of each service that begins a run, or continues the run whose id is known. A service has
-the name of its package."""
+"""For each service, the function that begins a run, or continues a run with a known id. A service
+has the name of its package."""
 
 
 _ERRORS = (Exception, SystemExit)
@@ -296,7 +297,7 @@ def open_tracker(config: TrainConfig, directory: Path) -> Tracker:
         directory: Directory of the curves, in the run directory; it keeps the id.
 
     Raises:
-        ValueError: The service refuses it.
+        ValueError: The service refuses the run.
     """
     monitor = config.training.monitor
     path = directory / f"{monitor.name}.id"

@@ -73,7 +73,7 @@ class RunLog:
                 stack.callback(handler.close)
 
     def open(self, path: Path) -> None:
-        """Append all lines to a file, those from before this call first."""
+        """Append all lines to a file, first the lines from before this call."""
         file = _FileHandler(path)
         file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         self._handlers.append(file)  # closed after the memory handler, which passes its lines on
@@ -170,10 +170,10 @@ class ProgressDisplay:
 
 
 class BusyWatch:
-    """Warns once if training waits for its other threads, which wait for a processor.
+    """Warns once if training waits because other programs use the processors.
 
-    On a quiet machine the thread of the training computes 99% of the time; on a busy one it
-    computed 34%, and two threads took ten times as long as one.
+    On an idle machine, the training thread computes 99% of the time. On a busy machine it computed
+    34%, and training with two threads took ten times as long as with one.
     """
 
     def __init__(self, num_threads: int) -> None:

@@ -165,8 +165,8 @@ def prepare_in_turn(
 ) -> PreparedData:
     """Prepare the data: in rank 0, then in one process per machine, then in all others.
 
-    The first process downloads the data and fills the cache. On a machine that shares no disk
-    with it, the first process of that machine does.
+    Rank 0 downloads the data and fills the cache. On a machine that shares no disk with
+    rank 0, the first process of that machine does this.
 
     Args:
         config: The configuration.

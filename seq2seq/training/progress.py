@@ -97,7 +97,7 @@ class Progress:
         return self.updates_of_epoch / self.updates_per_epoch
 
     def continue_epoch(self, updates_per_epoch: int) -> None:
-        """Set the number of updates of the current epoch; the next epoch is begun if all are made.
+        """Set the number of updates of the current epoch; if all are made, begin the next epoch.
 
         A resumed run may have fewer updates in an epoch than it had before.
         """

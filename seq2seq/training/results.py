@@ -75,7 +75,7 @@ def _average_best(trainer: Trainer) -> dict[str, object] | None:
     """Write the average of the kept checkpoints as average.pt and score it.
 
     best.pt becomes the average if the average is better by the validation metric, and otherwise
-    the best single checkpoint. It depends only on the kept checkpoints, so a run that is
+    the best single checkpoint. The result depends only on the kept checkpoints, so a run that is
     resumed after its end writes the same files.
 
     Returns:
@@ -138,7 +138,7 @@ def log_results(trainer: Trainer, found: FinalScores) -> None:
 
 
 _RISE = 0.5
-"""Gain of BLEU in the last third of a training that counts as still rising."""
+"""Minimum gain of BLEU in the last third of a training for BLEU to count as still rising."""
 _MEANINGS = {
     10: "almost useless",
     20: "hard to understand",

@@ -81,7 +81,7 @@ def check_start(config: TrainConfig, directory: RunDirectory) -> None:
 
 
 def check_changes(saved: TrainConfig, config: TrainConfig, *, where: str) -> None:
-    """Check that only keys that may differ do so; log those that `resume_changes` names.
+    """Check that only allowed keys differ; log the differences that `resume_changes` names.
 
     Args:
         saved: The configuration of the run so far.
@@ -128,7 +128,7 @@ def check_changes(saved: TrainConfig, config: TrainConfig, *, where: str) -> Non
 
 
 def _belongs(key: str, given: str) -> bool:
-    """Return whether a key is the given one or a part of it."""
+    """Return whether a key is the given key, or a key inside that section."""
     return key == given or key.startswith(f"{given}.")
 
 
@@ -145,7 +145,7 @@ def load_start(config: TrainConfig, directory: RunDirectory) -> Checkpoint | Non
 
 
 def _load_last_checkpoint(directory: RunDirectory) -> Checkpoint | None:
-    """Load the checkpoint to continue from; None if the run ended before its first one."""
+    """Load the checkpoint to continue from; None if the run stopped before its first checkpoint."""
     if directory.last.exists():
         try:
             checkpoint = load_checkpoint(directory.last)
@@ -219,7 +219,7 @@ def load_initial_checkpoint(config: TrainConfig) -> Checkpoint | None:
     if tags and not required_tags(config.data):
         logger.warning(
             "init_from: the checkpoint has learned from sources that begin with a tag (%s), but "
-            "not every corpus of data.train has a tag; add it, unless the lines already contain it",
+            "not every corpus of data.train has a tag; add a tag unless the lines contain one",
             ", ".join(tags),
         )
     return replace(checkpoint, training_state=None)

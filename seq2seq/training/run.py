@@ -48,7 +48,7 @@ def run_training(config: TrainConfig, path: str | Path) -> FinalScores:
         path: The run directory, which gets the checkpoints, results, curves and log.
 
     Returns:
-        The scores of the best checkpoint; in a run of several processes, in each of them.
+        The scores of the best checkpoint; every process of the run returns them.
 
     Raises:
         ValueError: The configuration, the data or the run directory do not allow the run.
@@ -104,7 +104,7 @@ def check_same_config(config: TrainConfig, ranks: Ranks) -> None:
     """Check that this process has the configuration of rank 0.
 
     Raises:
-        ValueError: In a process that was started with another configuration.
+        ValueError: This process was started with another configuration.
     """
     differences = [
         str(difference)

@@ -169,7 +169,7 @@ class Trainer:
         return [batches[start : start + size] for start in range(0, len(batches), size)]
 
     def _update(self, group: list[Numbers]) -> tuple[UpdateResult, int]:
-        """Make an update; return its result, and the signal that any process received or 0."""
+        """Make an update; return its result, and the signal that a process received (0: none)."""
         started, worked = time.monotonic(), time.thread_time()
         progress, training = self.progress, self.config.training
         encoded, links = self.data.train.epoch(progress.epoch), self.data.train_links
@@ -204,8 +204,8 @@ class Trainer:
         if progress.share(training) < 1:
             logger.info(
                 "stopped after update %d: %s without an improvement "
-                "(training.validation.patience); best.pt is the latest with the best score, from "
-                "update %d",
+                "(training.validation.patience); best.pt is the latest checkpoint "
+                "with the best score, from update %d",
                 progress.update,
                 counted(progress.since_best, "validation"),
                 progress.best_updates[0],
@@ -315,8 +315,8 @@ class Trainer:
         self._saved_at = time.monotonic()
 
     def _delete_steps(self) -> None:
-        """Delete the checkpoints that last.pt no longer names among the best."""
-        if self.progress.best:  # otherwise the list was reset, and last.pt still names them
+        """Delete the checkpoints that last.pt no longer lists among the best."""
+        if self.progress.best:  # an empty list was reset; last.pt still has the old list
             keeps_several = self.config.training.validation.keep_best > 1
             self.directory.delete_steps(besides=self.progress.best_updates if keeps_several else [])
 

@@ -145,7 +145,7 @@ class Updater:
             raise NonFiniteError(f"update {update}: the gradient's norm is {norm}")
 
     def _clip(self) -> Tensor:
-        """Scale the gradients down to the limit; return their norm before."""
+        """Scale the gradients down to the limit; return their norm before scaling."""
         self._scaler.unscale_(self._optimizer)  # after the sum: every process sees an overflow
         limit = self._config.training.optimizer.clip_norm
         norm = torch.nn.utils.clip_grad_norm_(self._model.parameters(), limit or float("inf"))
@@ -252,7 +252,7 @@ class WeightAverage:
 
     @property
     def model(self) -> Seq2Seq:
-        """A model with the average; the model itself before its first update."""
+        """The model with averaged weights, or the model itself before the first update."""
         return self._average if self._num_updates else self._source
 
     @torch.no_grad()

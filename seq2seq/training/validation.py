@@ -46,8 +46,8 @@ from seq2seq.training.updates import NonFiniteError
 logger = logging.getLogger(__name__)
 
 _LEAST_SCORES = {Metric.bleu: 1.0, Metric.chrf: 0.005}
-"""Scores below these do not show which model is better: BLEU counts chance matches, and chrF prints
-as 0.00."""
+"""Scores below these values do not show which model is better: BLEU counts chance matches, and chrF
+prints as 0.00."""
 DIAGONAL = "aer_of_diagonal"
 """Key of the alignment error rate of the diagonal, which needs no model."""
 
@@ -235,7 +235,8 @@ class _Batch(NamedTuple):
 
 
 def _copied(translation: Translation) -> Translation:
-    """Return a translation whose weights are a copy; a view would be sent with its whole batch."""
+    """Return a translation with a copy of its weights; a view would be sent with its whole
+    batch."""
     best = translation.best
     weights = best.attention_weights.clone()
     return translation._replace(hypotheses=[best._replace(attention_weights=weights)])

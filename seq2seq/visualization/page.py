@@ -27,7 +27,7 @@ _SENTENCES = "\0"
 
 
 def render_page(template: Path, values: Mapping[str, object]) -> str:
-    """Return a page, whose content security policy allows its own scripts and no request.
+    """Return a page; its content security policy allows its own scripts and no requests.
 
     Any text is safe: it is escaped, or stored in JSON without `<`.
 
@@ -152,7 +152,7 @@ class AttentionPage:
         self._write("attention", attention)
 
     def close(self) -> None:
-        """Write the end of the page, without which it shows nothing."""
+        """Write the end of the page; an unfinished page shows nothing."""
         self._output.write(self._tail)
 
     def _write(self, name: str, content: Mapping[str, object]) -> None:
@@ -197,7 +197,7 @@ class Table:
     def of(
         cls, caption: str, items: Iterable[_Item], *parts: Part[_Item], is_folded: bool = False
     ) -> "Table":
-        """Return a table with a row for each item; a part has columns, and makes their cells."""
+        """Return a table with a row for each item; each part makes the cells of its own columns."""
         columns = [column for of_part, _ in parts for column in of_part]
         rows = [[cell for _, cells in parts for cell in cells(item)] for item in items]
         return cls(caption=caption, columns=columns, rows=rows, is_folded=is_folded)
@@ -205,7 +205,7 @@ class Table:
 
 @dataclass(kw_only=True, slots=True)
 class Section:
-    """A part of the page; the page has those parts that contain something."""
+    """A section of the page; the page leaves out empty sections."""
 
     title: str
     paragraphs: Sequence[str] = ()

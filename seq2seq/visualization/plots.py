@@ -213,8 +213,8 @@ FALLBACK_FONTS = (
     *("WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "Droid Sans Fallback", "Microsoft YaHei"),
     *("Malgun Gothic", "Hiragino Sans", "PingFang SC", "Arial Unicode MS", "Unifont"),
 )
-"""Fonts that are used, if installed, for characters that the fonts before them lack. Each takes
-about a millisecond of every figure."""
+"""Fonts that are used, if installed, for characters that all fonts before them lack. Each font adds
+about a millisecond to every figure."""
 
 
 def choose_fonts(labels: Iterable[str]) -> tuple[list[str], dict[int, str]]:
@@ -222,8 +222,8 @@ def choose_fonts(labels: Iterable[str]) -> tuple[list[str], dict[int, str]]:
 
     matplotlib draws each character with the first family that has it. The first family is
     matplotlib's setting `font.family`, which a file `matplotlibrc` can change. A character that no
-    family has, or that cannot be printed, is shown as `MISSING`; the first time that a font lacks,
-    one warning says so.
+    family has, or that cannot be printed, is shown as `MISSING`. The first character without a font
+    causes a warning.
     """
     import matplotlib  # loaded on first use, as above
 
@@ -238,7 +238,7 @@ def choose_fonts(labels: Iterable[str]) -> tuple[list[str], dict[int, str]]:
 
 @functools.cache
 def _installed(*first: str) -> tuple[list[str], frozenset[int]]:
-    """Return families and the installed fonts that complete them, and all of their characters."""
+    """Return the families, the installed fallback fonts after them, and the characters of all."""
     from matplotlib.font_manager import FontProperties, findfont, get_font, get_font_names
 
     names = get_font_names()
@@ -251,8 +251,9 @@ def _installed(*first: str) -> tuple[list[str], frozenset[int]]:
 def _warn(font_list: str) -> None:
     """Log once in a process that characters cannot be drawn."""
     logger.warning(
-        "no font has some characters, so figures show %s; install fonts, for example with apt "
-        "install fonts-noto-core fonts-noto-cjk, and delete matplotlib's list of fonts, %s",
+        "some characters are in no installed font, so figures show %s; install fonts, for "
+        "example with apt install fonts-noto-core fonts-noto-cjk, and delete matplotlib's list of "
+        "fonts, %s",
         MISSING,
         font_list,
     )

@@ -232,5 +232,5 @@ def test_a_warning_counts_very_long_rows(caplog):
     cut_batches([1, VERY_LONG, VERY_LONG + 1, 50 * VERY_LONG], batch_size=2)
 
     [message] = caplog.messages
-    assert message.startswith("sentences of more than 1,000 tokens: 2, the longest of 50,000;")
+    assert message.startswith("sentences of more than 1,000 tokens: 2, the longest has 50,000;")
     assert message.endswith("split=always splits them")

@@ -50,7 +50,7 @@ def fails(lines, decoding):
         (
             LoadedModel(("de", "fr"), Shouter("new"), str.split),
             "the models now translate de-en, de-fr, but the service started with de-en, en-de; "
-            "restart it",
+            "restart the service",
         ),
         (LoadedModel(("en", "de"), fails, str.split), "weights are NaN"),
     ],

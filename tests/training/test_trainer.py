@@ -106,7 +106,8 @@ def test_patience_ends_the_training_and_the_log_says_so(make, monkeypatch, caplo
     assert trainer.progress.best == [(-2.0, 4)]
     assert caplog.messages[-1] == (
         "stopped after update 4: 2 validations without an improvement "
-        "(training.validation.patience); best.pt is the latest with the best score, from update 4"
+        "(training.validation.patience); best.pt is the latest checkpoint with the best "
+        "score, from update 4"
     )
 
 
