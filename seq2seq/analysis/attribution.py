@@ -27,7 +27,7 @@ from seq2seq.special_tokens import BOS, PAD
 from seq2seq.text.rules import split_words
 
 _DECIMALS = 5
-"""Number of decimals; values that differ by less count as ties, because rounding may order them."""
+"""Number of decimals that values are rounded to, so that rounding errors do not order ties."""
 
 
 class Attribution(NamedTuple):
@@ -35,8 +35,8 @@ class Attribution(NamedTuple):
 
     Erasure and gradient have a sign: above 0, the source word makes the target word more probable.
     Attention has no sign, so the correlations compare magnitudes (as in the program of Jain and
-    Wallace 2019). The correlation of a target word is NaN if all values of one side are ties. A
-    model without attention has only `tau_methods`.
+    Wallace 2019). The correlation of a target word is NaN if all values of one method are equal.
+    Without attention, only `tau_methods` is known.
     """
 
     source_words: list[str]
@@ -44,8 +44,7 @@ class Attribution(NamedTuple):
     attention: Array
     """Attention weights, averaged over the heads, (T, S); NaN if the model has no attention."""
     erasure: Array
-    """Log-probability of the target word minus its log-probability without the source word, (T,
-    S)."""
+    """Decrease of the log-probability of the target word without the source word, (T, S)."""
     gradient: Array
     """Gradient of the log-probability times the embedding of the source word, (T, S)."""
 
@@ -73,11 +72,11 @@ def _correlate(one: Array, other: Array) -> Array:
 def kendall_tau(one: Array, other: Array) -> float:
     """Return Kendall's rank correlation with correction for ties, tau-b (Kendall 1945).
 
-    The number of pairs in the same order minus the number in opposite orders, divided by the
-    geometric mean of the numbers of pairs without a tie in `one` and in `other`.
+    It is the number of pairs in the same order minus the number in opposite orders, divided by
+    the geometric mean of the numbers of pairs without a tie in `one` and in `other`.
 
     Returns:
-        A number from -1 to 1; NaN if all values of one side are ties or a value is NaN.
+        A number from -1 to 1; NaN if all values of one argument are equal or a value is NaN.
 
     Example:
         >>> kendall_tau(np.array([0.1, 0.2, 0.7]), np.array([1.0, 3.0, 2.0]))
@@ -111,7 +110,7 @@ class _Line(NamedTuple):
         return split_words(self.text)[: self.num_words]
 
     def without(self, word: int) -> list[int]:
-        """Return the ids without the ids of a word."""
+        """Return the ids of all tokens except the tokens of a word."""
         return [i for i, own in zip(self.ids, self.words, strict=True) if own != word]
 
 
@@ -127,9 +126,9 @@ def attribute(
     Erasure removes a word with all its tokens from the source and takes the difference of the
     log-probabilities (Li et al. 2016, introduction). The gradient of the log-probability
     with respect to the embedding of a source token is multiplied by the embedding. Jain and Wallace
-    (2019) do both, and keep the gradient from passing through the attention. Here it passes along
-    the whole path from the source to the prediction, which Bastings and Filippova (2020) name as an
-    advantage of such methods. Values of tokens become values of words as in `word_weights`.
+    (2019) use both methods, but stop the gradient at the attention. Here the gradient follows the
+    whole path from the source to the prediction, which Bastings and Filippova (2020) recommend.
+    Values of tokens become values of words as in `word_weights`.
 
     A sentence costs a forward pass for each source word and a backward pass for each target token.
     Everything is computed in fp64, so padding and the other sentences change a result by no more
@@ -167,7 +166,7 @@ def _attribute(model: Seq2Seq, batch: Sequence[tuple[_Line, _Line]]) -> Iterator
     erased = [score(*_pad(model, [s.without(word) for s in sources])) for word in range(num_words)]
     gradients = _gradients(model, source_ids, source_mask, target_ids)
     for row, (source, target) in enumerate(batch):
-        # The last entry erases nothing; it becomes the column of EOS.
+        # In the last entry nothing is erased; it becomes the column of EOS.
         known = [scored, *erased[: source.num_words], scored]
         values = torch.tensor([each[row].token_log_probabilities for each in known])
         erasure = (values[0] - values[1:]).T.unsqueeze(0)  # (1, T, W + 1)

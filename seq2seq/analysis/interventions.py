@@ -21,11 +21,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(kw_only=True, slots=True)
 class Intervention(ABC):
-    """A change of attention weights; each kind is a subclass, a dataclass with a default for
-    `name`."""
+    """A change of attention weights.
+
+    Each kind is a dataclass that derives from this class and gives `name` a default.
+    """
 
     needs: ClassVar[str] = ""
-    """Description of `argument` in messages; empty: no argument."""
+    """Description of `argument` for messages; empty if the kind takes no argument."""
     name: str
     argument: str = ""
     """Text after the name and a colon."""
@@ -33,13 +35,13 @@ class Intervention(ABC):
     def __post_init__(self) -> None:
         if bool(self.argument) != bool(self.needs):
             needs = f"needs {self.needs}" if self.needs else "takes no argument"
-            raise ValueError(f"intervention {str(self)!r}: it {needs}")
+            raise ValueError(f"intervention {str(self)!r} {needs}")
 
     def __str__(self) -> str:
         return f"{self.name}:{self.argument}" if self.argument else self.name
 
     def check(self, num_heads: int) -> None:
-        """Raise ValueError if this does not fit a model with a number of heads."""
+        """Raise ValueError if the intervention does not suit a model with this number of heads."""
         if not num_heads:
             raise ValueError(f"intervention {self}: the model has no attention")
 
@@ -66,7 +68,7 @@ def register_intervention(intervention: _Type) -> _Type:
 
 
 def find_intervention(text: str) -> Intervention:
-    """Return an intervention by its name, with a colon and its argument if it needs one.
+    """Return the intervention that a text describes: `NAME`, or `NAME:ARGUMENT`.
 
     Raises:
         ValueError: The name is unknown, or the argument is missing or not allowed.
@@ -98,7 +100,7 @@ class Uniform(Intervention):
 @register_intervention
 @dataclass(kw_only=True, slots=True)
 class Permuted(Intervention):
-    """The weights at other positions: one random permutation for each source length."""
+    """The weights in another order: one random permutation for each source length."""
 
     name: str = "permuted"
 
@@ -152,7 +154,7 @@ class Frozen(Intervention):
 @register_intervention
 @dataclass(kw_only=True, slots=True)
 class DropHead(Intervention):
-    """One head gives nothing to the context (Michel et al. 2019)."""
+    """No weights in one head, which then adds nothing to the context (Michel et al. 2019)."""
 
     needs: ClassVar[str] = "the number of a head, counted from 1, as in drop_head:1"
     name: str = "drop_head"
@@ -160,7 +162,7 @@ class DropHead(Intervention):
     def __post_init__(self) -> None:
         Intervention.__post_init__(self)
         if not self.argument.isdecimal() or int(self.argument) == 0:
-            raise ValueError(f"intervention {str(self)!r}: it needs {self.needs}")
+            raise ValueError(f"intervention {str(self)!r} needs {self.needs}")
         self.argument = str(int(self.argument))  # 02 becomes 2
 
     def check(self, num_heads: int) -> None:
@@ -178,10 +180,11 @@ class DropHead(Intervention):
 
 
 class ChangedAttention(Attention):
-    """An attention module whose weights an intervention changes, at inference.
+    """An attention module whose weights an intervention changes at inference.
 
-    The change replaces the function that turns scores into weights, so that it reaches every type;
-    a type with a state reads the changed weights. The weights of the first step join the state.
+    The module replaces the function that turns scores into weights, which works for every type. A
+    type with a state reads the changed weights. The state also stores the weights of the first
+    step.
     """
 
     def __init__(self, attention: Attention, intervention: Intervention) -> None:
@@ -215,7 +218,7 @@ class ChangedAttention(Attention):
             heads = weights if weights.dim() == 4 else weights.unsqueeze(1)
             return self.intervention.change(heads, mask, of_beam.to(weights)).view_as(weights)
 
-        # A copy that shares the parameters, since several threads may run this.
+        # A copy (with the same parameters), because several threads may call this method at once.
         changed = copy.copy(self.attention)
         changed.normalize = normalize
         context, weights, after = changed.step(query, memory, tuple(own))
@@ -252,8 +255,8 @@ def changed_words(before: Sequence[str], after: Sequence[str]) -> float:
 
 
 def count_changed_words(before: str, after: str) -> tuple[int, int]:
-    """Return how many words differ between two versions of a line, and how many both have in
-    all."""
+    """Return the number of words that differ between two versions of a line, and the number of
+    all words in both versions."""
     words = before.split(), after.split()
     blocks = difflib.SequenceMatcher(None, *words, autojunk=False).get_matching_blocks()
     total = len(words[0]) + len(words[1])

@@ -64,7 +64,7 @@ class Intervened(NamedTuple):
     translations: list[Translation]
     """Translations of the sources by the model's own search."""
     references: list[Translation]
-    """References as known translations, with their log-probabilities and the weights."""
+    """References as known translations, with log-probabilities and attention weights."""
     statistics: Statistics
     """Statistics of each sentence: `bleu`, `loss` and `perplexity`."""
     bleu: float
@@ -89,7 +89,7 @@ class Run:
     """
 
     def __init__(self, path: Path, *, device: Device | str = Device.auto) -> None:
-        """Read a run directory; raises as `load_run`."""
+        """Read a run directory; raises the errors of `load_run`."""
         self.path = path
         self._directory = RunDirectory(path)
         self.config: TrainConfig = load_saved_config(self._directory.config)
@@ -105,7 +105,7 @@ class Run:
         """Return the sentences of a validation set or the test set, in the order of the corpus.
 
         Args:
-            split: `test`; `valid`, the first validation set; or `valid.NAME`, a further one.
+            split: `test`; `valid`, the first validation set; or `valid.NAME`, a further set.
 
         Raises:
             FileNotFoundError: The run has no such set.
@@ -219,11 +219,11 @@ class Run:
         """Return the gold links of a set; see `pairs`.
 
         Raises:
-            ValueError: The corpus has none.
+            ValueError: The set has no gold links.
         """
         found = [pair.gold for pair in self.pairs(split) if pair.gold is not None]
         if not found:
-            raise ValueError(f"{self.path} has no gold links of its {split} set")
+            raise ValueError(f"{self.path} has no gold links for its {split} set")
         return found
 
 
@@ -254,7 +254,7 @@ class CorpusAttention:
 
     translator: Translator
     translations: list[Translation]
-    """Pairs, each as a source and its known translation."""
+    """The sources with their known translations."""
 
     @property
     def weights(self) -> list[NDArray[np.float32]]:

@@ -79,10 +79,10 @@ class AdditiveAttention(Attention):
 
 
 class RememberingAttention(AdditiveAttention, ABC):
-    """Scores w^T tanh(W_q q + W_k k_i + U f_i) with features f_i of what was attended before.
+    """Scores w^T tanh(W_q q + W_k k_i + U f_i) with features f_i of the earlier weights.
 
     The state is one number for each source position, 0 before the first step. A type implements
-    `features` and `update`. A call over several queries takes them as successive steps.
+    `features` and `update`. A call with several queries treats them as successive steps.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ class LocationAttention(RememberingAttention):
             value_size=value_size,
             num_features=config.num_filters,
         )
-        # Each output of a linear layer over the window around a position is one filter.
+        # The layer reads the window around a position; each of its outputs is one filter.
         self.filters = nn.Linear(config.filter_width, config.num_filters, bias=False)
 
     def features(self, state: Tensor) -> Tensor:

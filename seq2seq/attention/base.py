@@ -130,7 +130,7 @@ class Attention(nn.Module, ABC):
         """Project the values: (B, S, V) -> (B, S, C)."""
         device = values.device.type
         if values.dtype == torch.float32 and torch.is_autocast_enabled(device):
-            # Otherwise each decoder step would convert the keys again.
+            # Otherwise each decoder step would convert the values again.
             return values.to(torch.get_autocast_dtype(device))
         return values
 
@@ -139,12 +139,12 @@ class Attention(nn.Module, ABC):
 
         Args:
             query: Queries, (B, T, Q); decoder states in the translator. A type that reads earlier
-                weights takes them as successive steps.
+                weights treats the queries as successive steps.
             memory: Result of `prepare` for these sources.
 
         Returns:
-            Context (B, T, C) and weights (B, N, T, S). Weights of padding are exactly 0, the others
-            sum to 1. Without a real position, weights and context are 0.
+            Context (B, T, C) and weights (B, N, T, S). Weights of padding are exactly 0, all other
+            weights sum to 1. Without a real position, weights and context are 0.
         """
         weights = self.normalize(self.score(query, memory.keys), memory.source_mask)  # (B, T, S)
         return self.average(weights, memory)
@@ -203,7 +203,7 @@ class PositionalAttention(Attention, ABC):
 
     @abstractmethod
     def score_at(self, positions: Tensor, query: Tensor, keys: Tensor) -> Tensor:
-        """Score each projected key against each query, whose position is known.
+        """Score each projected key against each query, given the positions of the queries.
 
         Args:
             positions: Position of the target token of each query, (B, T, 1) or (1, T, 1).

@@ -29,17 +29,17 @@ class _Sources(NamedTuple):
 def check_attention(
     attention_type: type[Attention], config: AttentionConfig | type[AttentionConfig]
 ) -> None:
-    """Check that an attention type keeps the contract of `Attention`, on small random inputs.
+    """Check on small random inputs that an attention type satisfies the contract of `Attention`.
 
     The rules concern shapes, masks, padding, steps, the rows of a beam, what a call changes and
     stores, training, precision, gradients and interventions. The check takes about a second.
 
     Args:
         attention_type: A class, which need not be registered.
-        config: Its configuration, or the class of it for the default values.
+        config: The type's configuration, or the class of the configuration to use its defaults.
 
     Raises:
-        AssertionError: The type breaks a rule, which the message names.
+        AssertionError: The type breaks a rule; the message names the rule.
 
     Example:
         >>> from seq2seq.attention.base import Attention
@@ -62,7 +62,7 @@ def check_attention(
         for rule, check in _RULES.items():
             try:
                 check(copy.deepcopy(attention), _random_sources(*sizes))
-            except Exception as error:  # any error: the type is foreign code
+            except Exception as error:  # the code of a type may raise anything
                 found = " ".join(str(error).split()) or type(error).__name__
                 raise AssertionError(f"{attention_type.__name__}: {rule}; {found}") from error
 
@@ -70,7 +70,7 @@ def check_attention(
 def _build(
     attention_type: type[Attention], config: AttentionConfig
 ) -> tuple[Attention, tuple[int, int]]:
-    """Build a module with different query and key sizes, or equal ones if the type needs them."""
+    """Build a module with different query and key sizes, or equal sizes if the type needs that."""
     sizes = {"query_size": _QUERY_SIZE, "value_size": _VALUE_SIZE}
     try:
         attention, key_size = attention_type(config, key_size=_KEY_SIZE, **sizes), _KEY_SIZE
@@ -179,7 +179,7 @@ def _check_context(attention: Attention, sources: _Sources) -> None:
     for step, result in enumerate((context[0] * torch.randn_like(context[0])).sum(-1)):
         result = result + 0 * memory.values.sum()
         [slopes] = torch.autograd.grad(result, memory.values, retain_graph=True)  # (1, S, C)
-        # Each head adds its weight, times a vector of the head, to the slopes.
+        # Each head adds its weights times a vector of its own to the slopes.
         of_heads = weights[0, :, step].detach().to(slopes).mT  # (S, N)
         assert_close(slopes[0], of_heads @ (torch.linalg.pinv(of_heads) @ slopes[0]))
         assert torch.equal(slopes[0].any(-1), of_heads.any(-1)), "a value is not read"
@@ -214,7 +214,7 @@ def _check_more_padding(attention: Attention, sources: _Sources) -> None:
 
 def _check_query_masks(attention: Attention, sources: _Sources) -> None:
     is_hidden = torch.zeros(3, 4, 5, dtype=torch.bool)
-    # A type that remembers earlier queries passes on gradients through that state too.
+    # If a type remembers earlier queries, gradients also pass through its state.
     remembers = bool(attention.start(attention.prepare(sources.keys, values=sources.values)))
     is_hidden[:, 0 if remembers else 2 : 3, 1:4] = is_hidden[1, 3] = True
     context, weights = _attend(attention, sources._replace(mask=~is_hidden))

@@ -15,8 +15,8 @@ class GaussianConfig(AttentionConfig):
 
     name: str = "gaussian"
     size: Size | None = 256
-    """Size of the projected query and keys, D. None compares them without projections and needs
-    equal query and key sizes."""
+    """Size of the projected queries and keys, D. None: no projections, so query and key sizes must
+    be equal."""
     learned_inverse_width: bool = True
     """Learn the inverse width w of the kernel; otherwise w = 1."""
 

@@ -45,7 +45,7 @@ def masked_softmax(scores: Tensor, valid: Tensor) -> Tensor:
 def with_autocast_precision(scores: Tensor) -> Tensor:
     """Return low-precision scores in single precision if autocast is on.
 
-    Autocast itself does so only for softmax on a GPU.
+    Autocast itself converts scores only for softmax on a GPU.
     """
     if torch.is_autocast_enabled(scores.device.type):
         return scores.to(torch.promote_types(scores.dtype, torch.float32))
@@ -53,7 +53,7 @@ def with_autocast_precision(scores: Tensor) -> Tensor:
 
 
 def fit_mask(valid: Tensor, scores_shape: tuple[int, ...]) -> Tensor:
-    """Return lengths or a mask as a mask with the axes of the scores.
+    """Convert lengths or a mask to a mask with the axes of the scores.
 
     Args:
         valid: Lengths or a mask, as in `masked_softmax`.
@@ -155,14 +155,13 @@ class _Entmax(Function):
     def forward(ctx: FunctionCtx, scores: Tensor, mask: Tensor, alpha: float) -> Tensor:
         exact = scores.to(torch.promote_types(scores.dtype, torch.float32))
         highest = torch.where(mask, exact, -torch.inf).amax(-1, keepdim=True)
-        # The threshold is at most 1 below the highest score. Padding and far scores are set to 2
-        # below the highest score. At 1 below, rounding of the threshold would decide whether they
-        # get weight.
+        # The threshold is at most 1 below the highest score. Padding and much lower scores are set
+        # to 2 below the highest score: so far from the threshold, rounding cannot give them weight.
         gaps = torch.where(mask, (alpha - 1) * (exact - highest), -2.0).clamp_(min=-2)
         threshold = _sparsemax_threshold(gaps) if alpha == 2 else _entmax15_threshold(gaps)
         # A row without a real position has equal gaps and would get equal weights.
         roots = torch.where(mask, (gaps - threshold).clamp_(min=0), 0.0)
-        # The derivative of the weights by the scores is diag(s) - s s^T / sum(s), s = p^(2-alpha).
+        # The Jacobian of the weights p is diag(s) - s s^T / sum(s), where s = p^(2-alpha).
         ctx.save_for_backward((roots > 0).to(exact.dtype) if alpha == 2 else roots)
         return (roots if alpha == 2 else roots.square()).to(scores.dtype)
 
@@ -200,8 +199,7 @@ def _in_order(gaps: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _last(thresholds: Tensor, *, of: Tensor) -> Tensor:
-    """Return the threshold at the end of the support, the leading positions that are True in
-    `of`."""
+    """Return the threshold at the end of the support, which is where `of` is True."""
     # NaN gives an empty support; the result is then NaN, as with softmax.
     support = of.sum(-1, keepdim=True).clamp(min=1)
     return thresholds.gather(-1, support - 1)

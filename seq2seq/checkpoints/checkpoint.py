@@ -34,7 +34,7 @@ FORMAT = 1
 
 
 class TrainingState(TypedDict):
-    """The state that resuming a run needs besides the weights, of tensors and plain types."""
+    """What resuming a run needs besides the weights, as tensors and plain types."""
 
     fingerprint: str
     """Fingerprint of the training corpus."""
@@ -53,7 +53,7 @@ class _Content(TypedDict):
     model: dict[str, Tensor]
     training: TrainingState | None
     habits: dict[str, float]
-    """Habits of the training text; empty in earlier files."""
+    """Fields of `TextHabits`; empty in files of earlier versions."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -67,7 +67,7 @@ class Checkpoint:
     training_state: TrainingState | None
     """State to resume the training from; None in a file that is only for translating."""
     habits: TextHabits = UNKNOWN_HABITS
-    """Habits of the training text."""
+    """Habits of the training text; see `TextHabits`."""
     origin: str = "the checkpoint"
     """File that the checkpoint was read from, for messages."""
 
@@ -88,7 +88,7 @@ class Checkpoint:
 
     @contextlib.contextmanager
     def misfits_refused(self) -> Iterator[None]:
-        """Convert the error about a state that does not fit a model into one that names the
+        """Replace an error about a state that does not fit the model by an error that names the
         file."""
         try:
             yield
@@ -96,7 +96,7 @@ class Checkpoint:
             if is_memory_shortage(error):  # a RuntimeError, but the checkpoint is sound
                 raise
             is_resumed = self.training_state is not None
-            way_out = "start again with overwrite=true" if is_resumed else "use another one"
+            way_out = "start again with overwrite=true" if is_resumed else "use another file"
             raise ValueError(
                 f"{self.origin} does not fit the model of the configuration; configure the sizes "
                 f"that the file has, restore the file or {way_out}"
@@ -176,7 +176,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
 
 
 def _other_runs(path: Path) -> str:
-    """Name the runs near a path where there is none."""
+    """Name the runs near a path that does not exist."""
     folder = nearest_existing(path)
     runs = sorted(best.parent.name for best in folder.glob("*/best.pt"))
     return f"{folder} has {', '.join(runs)}" if runs else "train one with train.py"
@@ -191,7 +191,7 @@ def load_checkpoints(paths: Sequence[str | Path]) -> list[Checkpoint]:
     Raises:
         FileNotFoundError: A file does not exist.
         ValueError: There is no path, a file is not a checkpoint, or its tokenizers differ from
-            the tokenizers of the first.
+            the tokenizers of the first checkpoint.
     """
     if not paths:
         raise ValueError("no checkpoint is given; give the path of one or more")
@@ -226,7 +226,7 @@ def average_files(paths: Sequence[str | Path], *, output: str | Path) -> None:
     """
     target = expand_home(output, key="output")
     if target.exists():
-        # If the command omits the output, its first checkpoint becomes the output.
+        # The file may be a checkpoint that was named as the output by mistake.
         raise FileExistsError(f"output {output} exists already; delete it or give another name")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"output {output}: there is no directory {target.parent}; make it")
@@ -298,7 +298,7 @@ def _read(path: Path) -> _Content:
 
 
 def _versions(content: _Content) -> str:
-    """Name the version that wrote a checkpoint, if it is not this one."""
+    """Name the version that wrote a checkpoint, unless it is this version."""
     version = content["version"]
     if version == __version__:
         return ""
@@ -308,5 +308,5 @@ def _versions(content: _Content) -> str:
 def _refusal(path: Path) -> str:
     return (
         f"checkpoint={path} is not a checkpoint of train.py, or it is damaged; restore "
-        "it or use another"
+        "the file or use another one"
     )

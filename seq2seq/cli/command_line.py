@@ -1,4 +1,4 @@
-"""Shared by all commands: `key=value` arguments without quotes, and errors in one line."""
+"""What all commands share: `key=value` arguments without quotes, and errors in one line."""
 
 import contextlib
 import csv
@@ -61,7 +61,7 @@ def run_command(
     Args:
         name: Name of the YAML file.
         config_type: Type of the configuration that the function gets.
-        function: Does the work.
+        function: Function that does the work of the command.
         searches: As in `load_command`.
     """
     log_to_stderr()
@@ -84,7 +84,7 @@ def load_command(
 ) -> _Config:
     """Return the configuration of a command: its YAML file, changed by `key=value` arguments.
 
-    A value is taken literally, so it needs no quotes beyond the shell's. Several paths are [a,b];
+    A value is taken literally, so it needs no quotes beyond the shell's. A list is [a,b];
     single quotes protect a comma in a path. `null` leaves an optional key without a value, unless
     the key accepts any text.
 
@@ -154,7 +154,7 @@ def _help(name: str) -> str:
 
 
 def _read(text: str, field_type: FieldType) -> object:
-    """Convert a text to the type of its field, or return it unchanged; the field then checks it."""
+    """Convert a text to the type of its field if possible; the field checks the result later."""
     bases = field_type.bases
     if str in bases and not field_type.rules:
         return text
@@ -170,7 +170,7 @@ def _read(text: str, field_type: FieldType) -> object:
 
 
 def _read_list(text: str) -> list[str]:
-    """Return the items of [a,b] or ['a,b',c]; any other text is the only item."""
+    """Return the items of [a,b] or ['a,b',c]; any other text is a single item."""
     if not (text.startswith("[") and text.endswith("]")):
         return [text]
     rows = csv.reader(text[1:-1].splitlines(), quotechar="'", skipinitialspace=True)
@@ -209,7 +209,7 @@ def errors_in_one_line() -> Iterator[None]:
 
 
 def one_line_errors(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """Decorate a function so that errors, as in `errors_in_one_line`, and signals give one line.
+    """Decorate a function so that errors and signals give one line; see `errors_in_one_line`.
 
     Under `hydra.main`, the decorator replaces the line that Hydra would print. Launchers pickle the
     decorated function; pickling would fail if the decorator were a context manager.

@@ -41,7 +41,7 @@ class ExportConfig(Config):
     plugins: list[str]
     """Python files that register the attention type in use."""
     output: FilePath
-    """Folder to write, or the HTML file with format=web."""
+    """Folder to write; with format=web, HTML file to write."""
     format: ExportFormat
     precision: ExportPrecision
     examples: FilePath | None
@@ -101,7 +101,7 @@ def _export_page(config: ExportConfig) -> None:
         raise ValueError(f"output={output} must be a file that ends in .html with format=web")
     check_output(output, is_ours=True, overwrite=config.overwrite)
     cache_dir = expand_home(config.cache_dir, key="cache_dir")
-    runtime = load_web_runtime(cache_dir)  # fails before the work
+    runtime = load_web_runtime(cache_dir)  # before the slow part, because it may fail
     examples = [] if config.examples is None else _first_lines(config.examples)
     with TemporaryDirectory() as directory:
         folder = Path(directory, "model")

@@ -32,7 +32,7 @@ def check_overwrites(*, read: dict[str, list[str]], written: dict[str, list[str]
             continue
         if path in taken and key in written:
             raise ValueError(
-                f"{key}={name} would overwrite the file of {taken[path]}; give it another name"
+                f"{key}={name} would overwrite the file of {taken[path]}; give {key} another name"
             )
         taken[path] = f"{key}={name}"
 
@@ -46,7 +46,7 @@ def open_output(path: str | None, *, key: str, new_file: NewFile) -> Iterator[Bi
     Args:
         path: None means standard output.
         key: Configuration key of the path, for messages.
-        new_file: Opens files, from a `whole_files` block around this one.
+        new_file: Function that opens files; yielded by the `whole_files` block around this one.
 
     Raises:
         OSError: The output cannot be written.

@@ -38,9 +38,9 @@ class Markup(Enum):
     """The treatment of tags and entities of HTML."""
 
     remove = "remove"
-    """Tags go, and entities become their characters."""
+    """Tags are removed, and entities become their characters."""
     keep = "keep"
-    """They stay, for example in the messages of programs."""
+    """Tags and entities stay, for example in the messages of programs."""
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -51,11 +51,11 @@ class PrepareConfig(Config):
     """A source and a target file, or files in .tsv, .csv, .tmx, .xlf, .xliff and .po; each may be
     gzipped (.gz)."""
     output: FilePath | None
-    """Directory for the corpus, where its files must not exist yet; None with `check` only."""
+    """Directory for the files of the corpus, which must not exist yet; None only with `check`."""
     check: bool
-    """Report, and write nothing."""
+    """Only report, and write nothing."""
     source: Name | None
-    """Language of the sources; None: the names of files or columns, or the text, tell it."""
+    """Language of the sources; None: taken from file or column names, or guessed from the text."""
     target: Name | None
     """Language of the targets; None: as for the sources."""
     columns: list[str]
@@ -66,12 +66,12 @@ class PrepareConfig(Config):
     """Number of pairs in the test set; None: 5%, at most 1,000."""
     markup: Markup
     keep: list[str]
-    """Kinds of pairs that stay, although they are usually dropped: long, ratio, equal, swapped,
-    language, numbers, duplicate."""
+    """Kinds of faulty pairs to keep: long, ratio, equal, swapped, language, numbers, duplicate; by
+    default, all are dropped."""
     max_characters: Count
     """Maximum number of characters on a side."""
     max_ratio: Annotated[float, Range(above=1)]
-    """Maximum ratio of the lengths of both sides, compared with the typical ratio in the text."""
+    """Maximum ratio of the lengths of both sides, relative to the typical ratio in the text."""
 
     def __post_init__(self) -> None:
         Config.__post_init__(self)
@@ -82,7 +82,7 @@ class PrepareConfig(Config):
 
 
 class Kept(NamedTuple):
-    """A pair of the corpus, and the numbers that near duplicates of its sides share."""
+    """A pair of the corpus, and a hash of each side, which near duplicates of the side share."""
 
     source: str
     target: str
@@ -97,7 +97,7 @@ class Prepared:
     dropped: list[tuple[Row, str]] = field(default_factory=list)
     """Rows with their faults."""
     changed: dict[str, list[Row]] = field(default_factory=dict)
-    """Rows that `clean` changed, by what was cleaned."""
+    """Rows that `clean` changed, by the kind of change."""
 
 
 def main() -> None:
@@ -150,7 +150,7 @@ def prepare(config: PrepareConfig) -> None:
 def _languages(
     paths: Sequence[Path], source: str | None, target: str | None, rows: Sequence[Row]
 ) -> tuple[str, str]:
-    """Return the configured languages, or those in the file names, or the languages of the text."""
+    """Return the languages of the configuration, else of the file names, else of the text."""
     named = {"source": "source", "target": "target"}
     if len(paths) == 2 and source is target is None:
         named = languages_of_files([str(path) for path in paths])
@@ -200,9 +200,9 @@ def apply_rules(rows: Sequence[Row], rules: PairRules, *, keeps_markup: bool) ->
 def split(kept: Sequence[Kept], *, valid: int | None, test: int | None) -> dict[str, list[Kept]]:
     """Split pairs into training, validation and test sets that share neither sources nor targets.
 
-    Held-out pairs are taken from those whose source and target occur in no other pair, ignoring
-    case, spaces and punctuation. A hash of the source chooses them, so text that is added later
-    moves hardly any pair from one set to another.
+    A held-out pair has a source and a target that no other pair has, ignoring case, spaces and
+    punctuation. A hash of the source chooses the held-out pairs, so adding text later moves hardly
+    any pair from one set to another.
 
     Args:
         kept: The pairs, in order.
@@ -238,7 +238,7 @@ def split(kept: Sequence[Kept], *, valid: int | None, test: int | None) -> dict[
 
 
 def _report(prepared: Prepared, rules: PairRules) -> str:
-    """Return each kind of cleaned and dropped pairs with its count and first example."""
+    """List the kinds of cleaned and dropped pairs, each with its count and first example."""
     faulty: dict[str, list[Row]] = {}
     for row, fault in prepared.dropped:
         faulty.setdefault(fault, []).append(row)

@@ -29,8 +29,8 @@ class ReportConfig(Config):
     output: FilePath | None
     """Directory to write to; None: the directory of the sweep, if there is only one."""
     interventions: list[str]
-    """Changes of the attention weights; the test set is translated again with each: uniform,
-    permuted, strongest, without_end, frozen and drop_head:N (heads numbered from 1)."""
+    """Changes of the attention weights: uniform, permuted, strongest, without_end, frozen and
+    drop_head:N (heads numbered from 1). The test set is translated again with each change."""
     length_bins: list[str]
     """Upper limits of the ranges of source length in words for BLEU, such as [10,20,30,50];
     empty: ranges with about the same number of sentences."""
@@ -52,7 +52,7 @@ def report(config: ReportConfig) -> None:
     """Write the tables and the report of the runs.
 
     Raises:
-        ValueError: A directory has no runs, there is no place for the files, or a baseline or an
+        ValueError: A directory has no runs, the output directory is missing, or a baseline or an
             intervention is unknown.
         OSError: A file cannot be read or written.
     """

@@ -95,7 +95,7 @@ def score_systems(config: ScoreConfig) -> None:
                 f"reference={config.reference[0]} has {count:,}; line n of both must translate the "
                 "same sentence"
             )
-    # The name of a file ends with its language: ref.en or ref.en.gz.
+    # The name of a file ends with the language of its text: ref.en or ref.en.gz.
     language = Path(config.reference[0].removesuffix(".gz")).suffix.removeprefix(".")
     bleu_tokenize = choose_bleu_tokenize(config.bleu_tokenize, language=language)
     texts = {name: lines for _, name, lines in named}

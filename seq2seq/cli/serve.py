@@ -63,7 +63,7 @@ def serve(config: ServeConfig) -> None:
         raise ValueError(
             f"the service needs {error.name}; run: pip install '.[serve]' in a checkout"
         ) from error
-    # These warnings count lines of files; a request gets the counts in its answer.
+    # These warnings are for lines of files; a request gets the same counts in its answer.
     logging.getLogger("seq2seq.inference").setLevel(logging.ERROR)
     logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it logs damaged bodies
     raise_file_limit()
@@ -136,7 +136,7 @@ def _translate_tagged(
     split: Split,
     tag: str | None,
 ) -> "list[Translation]":
-    """Translate lines with the tag of a target language, and remove it from the sources shown."""
+    """Translate lines with the tag of a target language; the returned sources have no tag."""
     if tag is None:
         return translator(lines, decoding, split=split)
     translations = translator([f"{tag} {line}" for line in lines], decoding, split=split)
@@ -157,15 +157,15 @@ _LOADERS = {
     Engine.torch: (_load_checkpoint, "serve", CHECKPOINT),
     Engine.onnx: (_load_exported, "onnx,serve", RUNTIME),
 }
-"""Function that loads the models of each engine, the extras that it needs, and the file of a folder
-whose hash identifies the model."""
+"""For each engine: the function that loads a model, the extras that the function needs, and the
+file in a folder whose hash identifies the model."""
 
 
 def read_keys(path: str) -> list[str]:
     """Read the API keys of a file.
 
     Raises:
-        ValueError: The file has no key, or a short one.
+        ValueError: The file has no key, or a key that is too short.
         OSError: The file cannot be read.
     """
     with open_lines(path, key="api_keys") as lines:

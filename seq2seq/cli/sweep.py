@@ -1,4 +1,4 @@
-"""The jobs of a sweep, in this process or in a launcher's, and the summary at its end."""
+"""Run the jobs of a sweep, in this process or a launcher's, and summarize the sweep at its end."""
 
 import contextlib
 import os
@@ -86,7 +86,7 @@ class StudySummary(Callback):
 
         Args:
             baseline: The group to compare with, a text, number or truth value;
-                None: the best by validation.
+                None: the best group on the validation set.
             interventions: Changes of attention weights with which the test set is translated again.
             length_bins: Upper limits of the ranges of source length for BLEU.
             attributions: Whether attention is compared with erasure and gradient.
@@ -104,7 +104,7 @@ class StudySummary(Callback):
         content = OmegaConf.to_container(config, resolve=False)
         assert isinstance(content, dict)
         with errors_in_one_line():  # Hydra would turn an error into a warning
-            list(map(find_intervention, self.interventions))  # before hours of training
+            list(map(find_intervention, self.interventions))  # raises before hours of training
             bins_at(self.length_bins)
             if not isinstance(self.attributions, bool):
                 key = f"hydra.callbacks.study.attributions={self.attributions}"
@@ -171,9 +171,9 @@ def unnamed_keys(overrides: Sequence[str], run_name: str) -> list[str]:
 
 
 def job_name(run_name: object, override_dirname: str) -> str:
-    """Return the name of a job's directory, from `run_name` and the overrides that it leaves out.
+    """Return the name of a job's directory: `run_name` and the overrides that it does not contain.
 
-    It stays within the sweep even if `run_name` is a path, which the job itself will refuse.
+    The directory is inside the sweep even if `run_name` is a path, which the job itself refuses.
 
     Example:
         >>> job_name("dot", "seed-1-data.root-a/b c"), job_name("../dot", "")
@@ -193,7 +193,7 @@ _POLL_SECONDS = 1.0
 
 
 class _Sweep:
-    """The sweep of this process: its directory, if it runs one, and the lock on it."""
+    """The sweep that this process runs, if any: its directory and the lock on the directory."""
 
     directory: Path | None = None
     _lock: DirectoryLock | None = None
@@ -202,8 +202,8 @@ class _Sweep:
         """Lock the directory, in the process that writes files.
 
         Raises:
-            ValueError: Another sweep uses the directory, or it has runs of an earlier one, which
-                the tables of a new sweep would contain.
+            ValueError: Another sweep uses the directory, or the directory has runs of an earlier
+                sweep, which the tables of a new sweep would contain.
         """
         if is_first_process():
             advice = "wait until that sweep ends, stop it or choose another hydra.sweep.dir"
@@ -226,7 +226,7 @@ class _Sweep:
 
 
 SWEEP = _Sweep()
-"""Hydra creates its callbacks itself, so the command learns from this object about a sweep."""
+"""Hydra creates the callback, and the command cannot reach it, so both share this object."""
 
 
 def prepare_launcher(launcher: str, sweep: Path) -> None:
@@ -245,8 +245,8 @@ def prepare_launcher(launcher: str, sweep: Path) -> None:
 def launched_job(name: str) -> Iterator[None]:
     """Run one job of the sweep that Hydra describes.
 
-    With a launcher other than Hydra's own, jobs run at the same time: every line on the console
-    begins with the name of the run. A job of joblib stops as at SIGTERM if the sweep is killed.
+    With a launcher other than Hydra's own, jobs run at the same time, so every line on the console
+    begins with the name of the run. If the sweep is killed, a job of joblib stops as after SIGTERM.
     """
     launcher = _name(HydraConfig.get())
     with contextlib.ExitStack() as stack:
@@ -259,7 +259,7 @@ def launched_job(name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _stopping_with_parent() -> Iterator[None]:
-    """Stop the run as at SIGTERM when the parent of this process has ended, and then exit."""
+    """Stop the run as after SIGTERM if the parent of this process has ended, and then exit."""
     parent, has_ended = os.getppid(), threading.Event()
 
     def watch() -> None:

@@ -1,4 +1,4 @@
-"""Train a translator, for example `train.py data=multi30k attention=dot`; `-m` sweeps."""
+"""Train a translator, for example `train.py data=multi30k attention=dot`; `-m` runs a sweep."""
 
 import argparse
 import gc
@@ -62,7 +62,7 @@ def _load_and_train() -> None:
     if any(each.startswith(_OTHER_FILE) for each in sys.argv[1:]):
         sys.argv += _HYDRA_SETTINGS
     for place, option in enumerate(sys.argv[:-1]):
-        if option in ("--config-path", "-cp"):  # Hydra would look beside this module
+        if option in ("--config-path", "-cp"):  # Hydra would search beside this module
             sys.argv[place + 1] = str(Path(sys.argv[place + 1]).resolve())
     load_plugins_of(sys.argv[1:])
     register_schemas()
@@ -97,9 +97,9 @@ def options_first(arguments: Sequence[str]) -> list[str]:
 @hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="train")
 @one_line_errors
 def _train(composed: DictConfig) -> float | None:
-    """Train once, or one job of a sweep; return the value for a sweeper to maximize."""
+    """Train once, or train one job of a sweep; return the value for a sweeper to maximize."""
     hydra_config = HydraConfig.get()
-    # A launched process has not read the command line.
+    # A process that a launcher started has not read the command line.
     load_plugins(OmegaConf.select(composed, "plugins", default=[]))
     is_job = hydra_config.mode is RunMode.MULTIRUN
     try:
@@ -139,13 +139,13 @@ def _train_into(config: TrainConfig, path: Path) -> float:
     A sweeper that saw test scores would fit the configuration to the test set.
     """
     valid, metric = run_training(config, path).valid, config.training.validation.metric
-    if metric is Metric.loss:  # comparable even if the sweep searches tokenizers
+    if metric is Metric.loss:  # comparable even between tokenizers
         return -valid.scores["character_loss"]
     return metric_value(valid, metric)
 
 
 def _next_commands(config: TrainConfig, path: Path) -> str:
-    """Return the commands to use a run: to translate, look, score, export and serve."""
+    """Return commands that use a run: translate, show its curves, score, export and serve."""
     script = Path(sys.argv[0])
     translate = str(script.with_name(script.name.replace("train", "translate")))
     python = min(sys.executable, os.path.relpath(sys.executable), key=len)

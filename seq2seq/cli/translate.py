@@ -175,7 +175,7 @@ class Outputs:
     Args:
         config: The configuration of translate.py.
         translator: The translator, for word links.
-        inputs: The inputs, which the outputs may correspond to.
+        inputs: The inputs; each may have its own output.
         stack: Closes the files.
 
     Raises:
@@ -256,7 +256,7 @@ class Outputs:
         """Write what is known only at the end.
 
         Raises:
-            ValueError: There are more gold links than references.
+            ValueError: There are more lines of gold links than references.
         """
         if self._page is not None:
             self._page.close()
@@ -273,7 +273,7 @@ class Outputs:
 def format_translation(config: TranslateConfig, translation: Translation, *, index: int) -> bytes:
     """Return the output for the input line `index`, as UTF-8 lines.
 
-    As text, a scored reference is its log-probability.
+    In the format text, the output for a scored reference is its log-probability.
     """
     if config.output_format is OutputFormat.json:
         lines = [json.dumps(as_json(translation), ensure_ascii=False)]
@@ -288,7 +288,7 @@ def format_translation(config: TranslateConfig, translation: Translation, *, ind
 
 
 def _directory_of_plots(config: TranslateConfig) -> Path | None:
-    """Return an existing directory for plots; None without `attention_plot`."""
+    """Create and return the directory for plots; None without `attention_plot`."""
     if config.attention_plot is None:
         return None
     directory = expand_home(config.attention_plot, key="attention_plot")
@@ -299,7 +299,7 @@ def _directory_of_plots(config: TranslateConfig) -> Path | None:
 
 
 def _draw(translation: Translation, number: int, directory: Path) -> None:
-    """Draw each hypothesis; the file names of all but the best contain their rank."""
+    """Draw each hypothesis; the file names of all but the best hypothesis contain its rank."""
     if not translation.source_ids or not has_attention(translation):
         return
     for rank, hypothesis in enumerate(translation.hypotheses):
@@ -330,7 +330,7 @@ class _Agreement:
         if self._num_read > len(self._lines):
             raise ValueError(
                 f"{self._name} has {counted(len(self._lines), 'line')}, fewer than the reference; "
-                "it needs one for each sentence; leave the line empty if there are no links"
+                "write one for each sentence, and leave it empty if there are no links"
             )
         where = f"{self._name}:{self._num_read}"
         gold = parse_links(self._lines[number], where=where, base=self._base)
@@ -348,7 +348,7 @@ class _Agreement:
         if self._has_last_line and self._num_read < len(self._lines):
             raise ValueError(
                 f"{self._name} has {counted(len(self._lines), 'line')} but the reference has "
-                f"{self._num_read:,}; it needs one for each"
+                f"{self._num_read:,}; both need one line for each sentence"
             )
         predicted, sure, found_sure, right = self._counts
         parts = (right, predicted), (found_sure, sure), (found_sure + right, predicted + sure)

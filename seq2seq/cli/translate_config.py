@@ -48,7 +48,7 @@ class Use(Enum):
     written = "written"
     """The key names an output file."""
     attention = "attention"
-    """The output shows the attention of the model."""
+    """The key needs the attention weights of the model."""
 
 
 _WITHOUT_EFFECT: dict[str, tuple[object, ...]] = {
@@ -60,19 +60,19 @@ _WITHOUT_EFFECT: dict[str, tuple[object, ...]] = {
     "precision": (Precision.fp32,),
     "kernels": (Kernels.fast,),
 }
-"""Values that count as not given; for all other keys, None."""
+"""Values with which a key counts as not given; for any other key, only None."""
 _EXCLUSIVE = (
     ("text", "input", "give one of them"),
     ("text", "reference", "give input=FILE, a file parallel to the reference"),
-    ("prefixes", "reference", "with references, no search runs; remove one of them"),
-    ("banned_phrases", "reference", "with references, no search runs; remove one of them"),
-    ("unknown_words", "reference", "references are scored unchanged; remove one of them"),
-    ("split", "reference", "references are scored as whole lines; remove one of them"),
+    ("prefixes", "reference", "with references, no search runs; remove one of the keys"),
+    ("banned_phrases", "reference", "with references, no search runs; remove one of the keys"),
+    ("unknown_words", "reference", "references are scored unchanged; remove one of the keys"),
+    ("split", "reference", "references are scored as whole lines; remove one of the keys"),
 )
-"""Two keys that exclude each other, and the way out."""
+"""Two keys that exclude each other, and the advice in the message."""
 _NEEDED = (
-    ("gold", "reference", "it contains the links of a reference"),
-    ("gold_base", "gold", "it says how gold= counts words"),
+    ("gold", "reference", "gold links are for the words of a reference"),
+    ("gold_base", "gold", "gold_base= says how the file counts words"),
 )
 """A key, the key of the file that it needs, and the reason."""
 _ONLY_TORCH = (
@@ -202,17 +202,17 @@ class TranslateConfig(Config):
         if n_best > 1 and not (shows_all or self.reference or self.attention_plot):
             yield (
                 f"decoding.n_best={n_best} asks for several translations, but output_format=text "
-                "writes the best one; choose nbest or json"
+                "writes only the best one; choose output_format=nbest or json"
             )
         types = searches({"engine": self.engine.name})
         if types.get(self.decoding.name) is not type(self.decoding):
             yield (
-                f"decoding.name={self.decoding.name} is not the name of this search; remove it and "
-                f"set decoding= to one of {', '.join(sorted(types))}"
+                f"decoding.name={self.decoding.name} is not the name of this search; remove "
+                f"decoding.name and set decoding= to one of {', '.join(sorted(types))}"
             )
 
     def shards(self) -> tuple[int, int]:
-        """Return the shard of the input to translate, from 1, and the number of shards."""
+        """Return the number of the shard to translate, from 1, and the number of shards."""
         found = _SHARD.fullmatch(self.shard or "1/1")
         return (int(found[1]), int(found[2])) if found else (0, 0)
 

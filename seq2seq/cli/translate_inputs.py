@@ -43,8 +43,8 @@ _COUNT = "{desc} [{elapsed}]"  # if the size of the input is unknown
 class Prompt:
     """The lines typed at a prompt, until end of file or an interrupt.
 
-    If standard output is a terminal too and Python has readline, lines can be edited and earlier
-    ones recalled.
+    If standard output is also a terminal and Python has readline, lines can be edited and earlier
+    lines recalled.
     """
 
     name = "prompt"
@@ -73,7 +73,7 @@ class Prompt:
 
 
 class Inputs:
-    """Iterable over the lines of all inputs, each with its prefix or reference, or an empty text.
+    """Iterable over the lines of all inputs, each with its prefix, its reference or an empty text.
 
     Args:
         sources: The inputs.
@@ -119,13 +119,13 @@ class Inputs:
         return self._sources[len(self._starts) - 1].has_more()
 
     def place(self, index: int) -> tuple[int, int]:
-        """Return which input line number `index` of all inputs is in, and its number there, from
-        0."""
+        """Return the input that has line number `index` of all inputs, and the number of the line
+        in that input; all numbers start at 0."""
         source = bisect_right(self._starts, index) - 1
         return source, self.first + index - self._starts[source]
 
     def line_name(self, index: int) -> str:
-        """Return the number of a line, from 1, with its file if there are several: `input=a:3`."""
+        """Return the number of a line, from 1, with its file if there are several inputs."""
         source, line = self.place(index)
         file = f"{self._sources[source].name}:" if len(self._sources) > 1 else ""
         return f"{file}{line + 1}"
@@ -165,7 +165,7 @@ def open_inputs(config: TranslateConfig, stack: ExitStack) -> Inputs:
 
 
 def _lines_of_shard(config: TranslateConfig) -> tuple[int, int | None]:
-    """Return the first line to translate and the line after the last; None: to the end.
+    """Return the index of the first line to translate and of the line after the last; None: no end.
 
     The parts of an input differ by at most one line.
     """
@@ -176,7 +176,7 @@ def _lines_of_shard(config: TranslateConfig) -> tuple[int, int | None]:
     [name] = config.input
     path = expand_home(name, key="input")
     if not path.is_file():
-        raise ValueError(f"input={name} must be read twice with shard={config.shard}; give a file")
+        raise ValueError(f"shard={config.shard} reads input={name} twice; give a regular file")
     with open_text(path) as file:
         num_lines, last = 0, b"\n"
         while chunk := file.read(CHUNK):  # a line may not fit into memory
@@ -228,7 +228,7 @@ class TranslationProgress:
 
 @contextlib.contextmanager
 def open_progress(config: TranslateConfig, inputs: Inputs) -> Iterator[TranslationProgress]:
-    """Show a bar during the block, if the configuration asks for one.
+    """Show a progress bar during the block, if the configuration asks for one.
 
     Args:
         config: Names the inputs; their size is known if all are plain files.

@@ -61,8 +61,8 @@ class RetiredKey(NamedTuple):
 
 RETIRED_KEYS: dict[str, RetiredKey] = {
     "long_lines": RetiredKey("whole", "split=always, never or auto replaces it", is_of_runs=False),
-    "dictionary": RetiredKey(None, "tokenizer.protect=[...] in training copies", is_of_runs=False),
-    "processes": RetiredKey(1, "shard=1/2 and shard=2/2 in two commands do", is_of_runs=False),
+    "dictionary": RetiredKey(None, "train with tokenizer.protect=[...]", is_of_runs=False),
+    "processes": RetiredKey(1, "run two commands with shard=1/2 and shard=2/2", is_of_runs=False),
     "model.encoder.dropout_mode": RetiredKey("step", "set model.encoder.hidden_dropout"),
     "model.decoder.dropout_mode": RetiredKey("step", "set model.decoder.hidden_dropout"),
     "training.on_out_of_memory": RetiredKey("stop", "lower training.batching.size"),
@@ -171,7 +171,7 @@ def describe_error(error: BaseException) -> str:
 
 
 def describe_unknown_key(key: str, hint: str) -> str:
-    """Describe an unknown key with a hint, or say what to do instead of a retired one."""
+    """Describe an unknown key with a hint; for a retired key, say what to do instead."""
     if key in RETIRED_KEYS:
         return f"{key} has been removed; {RETIRED_KEYS[key].instead}"
     return f"unknown key {key!r}{hint}"
@@ -221,7 +221,7 @@ def _choices_with(full_key: str) -> str:
 
 
 def _nearest_keys(error: OmegaConfBaseException) -> str:
-    """Return a hint that names similar keys, or all keys, beside the unknown one."""
+    """Return a hint that names the keys most similar to an unknown key, or else all keys."""
     parent = error.parent_node
     if not isinstance(parent, DictConfig):
         return ""
@@ -243,7 +243,7 @@ def _nearest_keys(error: OmegaConfBaseException) -> str:
 
 
 def quote_value(value: str) -> str:
-    """Put a text in quotes, between which Hydra takes it literally.
+    """Put quotes around a text, so that Hydra takes it literally.
 
     Example:
         >>> print(quote_value("it's, 1"))

@@ -1,7 +1,7 @@
-"""Plug-ins: Python files of the user that register parts of their own.
+"""Plug-ins: Python files of the user that register new parts.
 
-Only a caller who names a plug-in loads it. A checkpoint names the plug-ins of its run, but reading
-one loads nothing.
+A plug-in is loaded only if the caller names it. A checkpoint names the plug-ins of its run, but
+reading the checkpoint does not load them.
 """
 
 import importlib
@@ -65,7 +65,7 @@ def _load(plugin: str) -> None:
 
 
 def load_plugins_of(overrides: Sequence[str]) -> None:
-    """Load the plug-ins that `plugins=[...]` names among the overrides of a training.
+    """Load the plug-ins that the override `plugins=[...]` of a training names.
 
     Hydra offers the registered types as choices, so loading in the task function would be too late.
     """
@@ -84,7 +84,7 @@ def as_argument(plugins: Sequence[object]) -> str:
 
 
 def how_to_load(plugins: object) -> str:
-    """Return a hint at the key for the plug-ins that a file names; "" if it names none."""
+    """Return a hint on how to load the plug-ins that a file names; "" if there are none."""
     if not isinstance(plugins, list) or not plugins:
         return ""
     return (

@@ -261,7 +261,7 @@ class TrainConfig(Config):
     """Checkpoint or run directory that provides the initial weights and the tokenizers."""
     resume_changes: Annotated[list[str], Mark.free] = field(default_factory=list)
     """Keys, or groups of keys, that may change when the run is resumed."""
-    # A plug-in is found by the name of its type, even if its file has moved.
+    # A resumed run finds the type of a plug-in by name, so the file may have moved.
     plugins: Annotated[list[str], Mark.free, Mark.start] = field(default_factory=list)
     """Python files that register parts, such as attention types; see `load_plugins`."""
 
@@ -294,13 +294,13 @@ def config_groups() -> dict[str, dict[str, type]]:
 
 
 def _language_of_files(side: str, *, _parent_: DictConfig) -> str:
-    """Return the language of `source` or `target` that the names of the files end in."""
+    """Return the language that the file names of a side, source or target, end in."""
     data = OmegaConf.to_container(_parent_)  # unresolved: file names may refer to the languages
     assert isinstance(data, dict)
     values = [data[key] for key in ("train", "valid", "test") if data[key] is not None]
     try:
         return languages_of_files(*values)[side]
-    except ValueError:  # the configuration check reports the value
+    except ValueError:  # the configuration check reports the wrong value
         return side
 
 
@@ -352,7 +352,7 @@ def build_model(
     """Build the model that a configuration describes, with random weights.
 
     Args:
-        config: The configuration, for example of `load_config`.
+        config: The configuration, for example from `load_config`.
         source_vocabulary_size: Number of source token ids.
         target_vocabulary_size: Number of target token ids.
 

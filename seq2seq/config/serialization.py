@@ -31,7 +31,7 @@ def config_to_dict(config: Config) -> dict[str, object]:
 
 
 def config_from_dict(content: dict[str, dict[str, str]]) -> TrainConfig:
-    """Convert the result of `config_to_dict`, of this or an earlier version, back.
+    """Return the configuration that `config_to_dict` of this or an earlier version converted.
 
     Raises:
         ValueError: A part names an unknown type, a key is missing or unknown, or a retired key has
@@ -92,12 +92,12 @@ class Difference(NamedTuple):
 
 
 def config_differences(first: TrainConfig, second: TrainConfig, *wanted: Mark) -> list[Difference]:
-    """Return the keys whose values differ; a key that one of them lacks is "absent" there.
+    """Return the keys whose values differ; the value of a missing key is "absent".
 
     Args:
         first: A configuration.
-        second: Another one.
-        wanted: Marks to select keys by; a key needs one of them. Without marks, all keys.
+        second: Another configuration.
+        wanted: Marks; only keys with at least one of these marks are returned. Without marks: all.
     """
     flat = flatten_config(first), flatten_config(second)
     marks = marks_of_keys(first) | marks_of_keys(second)
@@ -123,7 +123,7 @@ def load_saved_config(path: Path) -> TrainConfig:
     """Read a file that `save_config` wrote.
 
     Raises:
-        ValueError: This version cannot read it.
+        ValueError: This version cannot read the file.
     """
     try:
         return config_from_dict(read_yaml(path))  # type: ignore[arg-type]
@@ -159,7 +159,7 @@ def is_saved_config(path: Path) -> bool:
 
 
 def _literal(content: object) -> object:
-    """Escape the texts of plain types: an interpolation could read the environment.
+    """Escape interpolations in texts, because an interpolation could read the environment.
 
     Values are saved as they were after interpolation, so a "${" that is left belongs to the text.
     """

@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 Numbers = npt.NDArray[np.int64]
 Integers = npt.NDArray[np.integer]
-"""Ids have the smallest type that fits the vocabulary."""
+"""Integers of any size; ids have the smallest type that fits the vocabulary."""
 _BLOCK = 100
 """Number of lines that share a seed; a different number would change the segmentations."""
 
@@ -96,7 +96,7 @@ class TrainingCorpus(Protocol):
         """Return the ids of an epoch, counted from 0."""
 
     def close(self) -> None:
-        """Stop preparing the next epoch; there will be none."""
+        """Stop preparing the next epoch, which is not needed."""
 
 
 def samples_segmentations(config: TokenizerConfig) -> TypeGuard[SentencePieceConfig]:
@@ -108,8 +108,8 @@ class SampledCorpus:
     """Training pairs whose segmentations are drawn again for each epoch: sub-word regularization.
 
     SentencePiece samples unigram segmentations (Kudo 2018) or applies BPE-dropout (Provilkov et al.
-    2020). The ids of an epoch depend only on the seed of the run and the number of the epoch. They
-    are kept in memory. During an epoch, a thread reads the text again and draws the next epoch.
+    2020). The ids of an epoch depend only on the seed of the run and the number of the epoch. The
+    ids are kept in memory. During an epoch, a thread reads the text again and draws the next epoch.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class SampledCorpus:
         Args:
             encoded: Ids of the most probable segmentations; its pairs are the training pairs.
             corpus: The pairs that were encoded.
-            tokenizers: The tokenizers that encoded them; SentencePiece's, perhaps with symbols.
+            tokenizers: The SentencePiece tokenizers, perhaps with symbols, that encoded the pairs.
             config: Configuration of the tokenizers.
             seed: Seed of the run.
         """
@@ -166,7 +166,7 @@ class SampledCorpus:
         if not len(source_rows) == len(target_rows) == len(self):
             raise ValueError(
                 f"{self._corpus.name}: the text has fewer pairs than at the start of the run; "
-                "restore it, and resume the run"
+                "restore the text, and resume the run"
             )
         return EncodedCorpus(source_rows, target_rows, self._encoded.indices)
 
@@ -190,7 +190,7 @@ class SampledCorpus:
 class TokenLinks(IdRows):
     """Links between the tokens of all pairs of an encoded corpus.
 
-    A row alternates the target and the source token of each link of a pair.
+    The row of a pair has two indices for each link: the target token, then the source token.
     """
 
     def guide(self, rows: Numbers, *, size: tuple[int, int]) -> npt.NDArray[np.float32]:
@@ -275,12 +275,12 @@ class Mixture:
 
 
 def mix(sizes: Sequence[int], weights: Sequence[float], *, temperature: float) -> Mixture:
-    """Choose the pairs of each corpus in an epoch that is as long as all corpora together.
+    """Choose how many pairs of each corpus are in an epoch; its length is that of all corpora.
 
     The share of a corpus of n pairs and weight w is proportional to w * n ** (1 / temperature).
-    Temperature and weights of 1 take each pair once; a higher temperature takes more of small
-    corpora (Arivazhagan et al. 2019, "Massively Multilingual Neural Machine Translation in the
-    Wild"). Counts are rounded by largest remainder, and every corpus has at least one pair.
+    If temperature and weights are 1, each pair is taken once; a higher temperature takes more pairs
+    of small corpora (Arivazhagan et al. 2019, "Massively Multilingual Neural Machine Translation in
+    the Wild"). Counts are rounded by largest remainder, and every corpus has at least one pair.
 
     Args:
         sizes: Pairs of each corpus, at least 1.
@@ -350,13 +350,13 @@ class BatchUnit(Enum):
 
 @dataclass(kw_only=True, slots=True, repr=False)
 class BatchingConfig(Config, section="training.batching", marks=(Mark.named,)):
-    """Size of the batches and the pools that they are formed from."""
+    """Size of the batches, and of the pools that batches are formed from."""
 
     size: Count
     """Maximum size of a batch over all processes, in `unit`."""
     unit: BatchUnit
     pool_size: Count
-    """Number of random pairs that are sorted by length together; 1 leaves them unsorted."""
+    """Number of random pairs that are sorted by length together; 1: no sorting."""
 
 
 class Batch(NamedTuple):
@@ -435,8 +435,8 @@ def make_batch(source_ids: Sequence[Sequence[int]], target_ids: Sequence[Sequenc
     """Return a batch of pairs that tokenizers have encoded.
 
     Args:
-        source_ids: Integers of each source, without BOS and EOS.
-        target_ids: Integers of each target, without BOS and EOS.
+        source_ids: Token ids of each source, without BOS and EOS.
+        target_ids: Token ids of each target, without BOS and EOS.
 
     Raises:
         ValueError: There are no pairs, or the numbers of sources and targets differ.
@@ -459,7 +459,7 @@ def make_batch(source_ids: Sequence[Sequence[int]], target_ids: Sequence[Sequenc
 class Batches:
     """The batches of each epoch: pairs of similar length, each row in exactly one batch.
 
-    A mixture of corpora may repeat a row in an epoch; each repetition is in a batch.
+    A mixture of corpora may repeat a row in an epoch; each repetition is in one batch.
 
     The batches depend only on the seed and the number of the epoch. With several processes, each
     gets its share of every batch; batches with fewer rows than processes are merged.
@@ -467,7 +467,7 @@ class Batches:
     Args:
         corpus: Token ids of the corpus; they may differ from epoch to epoch.
         config: Size of the batches.
-        seed: Seed of their order.
+        seed: Seed of the order of the pairs.
         rank: Index of this process.
         world_size: Number of processes.
         mixture: Rows of an epoch; None takes each row once.
@@ -565,10 +565,11 @@ def pad(id_rows: IdRows, rows: Numbers) -> tuple[Numbers, npt.NDArray[np.bool_]]
 
 
 def _merge_small(batches: dict[int, Numbers], *, min_rows: int) -> dict[int, Numbers]:
-    """Merge each batch of fewer rows with its neighbors, which have similar lengths.
+    """Merge each batch of too few rows with its neighbors, which have similar lengths.
 
     Args:
-        batches: Batches by position in the epoch, sorted by length; a merged one gets the last.
+        batches: Batches by position in the epoch, sorted by length; a merged batch gets the last
+            of its positions.
         min_rows: Minimum number of rows of a batch.
     """
     merged: dict[int, Numbers] = {}

@@ -11,7 +11,7 @@ from seq2seq.files.paths import check_readable
 from seq2seq.files.text import UTF16_MARKS, decode_line, open_text
 
 MEMORIES = (".tmx", ".xlf", ".xliff", ".po")
-"""Endings of translation memories."""
+"""File extensions of translation memories."""
 _TABLES = (".tsv", ".csv")
 _UNFINISHED = ("new", "initial", "needs-")
 """Beginnings of the states of XLIFF targets that are not translated yet."""
@@ -22,7 +22,7 @@ class Row(NamedTuple):
     """A pair as it is in a file, or a row that cannot be a pair."""
 
     place: str
-    """File and line, or number of the entry."""
+    """File, and number of the line or the entry."""
     source: str
     """Bytes that are not UTF-8 are surrogates, as with `errors="surrogateescape"`."""
     target: str
@@ -52,8 +52,8 @@ def read_bitext(
 ) -> Bitext:
     """Read a source and a target file, or any number of tables and translation memories.
 
-    Text files and tables are UTF-8, plain or gzipped. A table in .csv is separated by commas or
-    semicolons. A table in .tsv, or a single file with any other ending, is separated by tabs,
+    Text files and tables are UTF-8, plain or gzipped. A .csv table is separated by commas or
+    semicolons. A .tsv table, or a single file with any other ending, is separated by tabs,
     without quotes.
 
     Args:
@@ -173,7 +173,7 @@ def _read_memory(
 
 
 def _elements(path: Path, *names: str) -> Iterator[ElementTree.Element]:
-    """Yield the elements of these names, in any namespace, without keeping them all."""
+    """Yield the elements of these names, in any namespace, without keeping all in memory."""
     with open_text(path) as file:
         for _, element in ElementTree.iterparse(file):
             element.tag = element.tag.rpartition("}")[2]
@@ -183,7 +183,7 @@ def _elements(path: Path, *names: str) -> Iterator[ElementTree.Element]:
 
 
 def _text(element: ElementTree.Element | None) -> str:
-    """Return the text of an element; a placeholder of XLIFF stands for `equiv-text`."""
+    """Return the text of an element; a placeholder of XLIFF becomes its `equiv-text`."""
     if element is None:
         return ""
     inner = (_text(child) + (child.tail or "") for child in element)
@@ -213,7 +213,7 @@ def _read_tmx(path: Path, source: str | None, target: str | None) -> _Found:
 
 
 def _text_in(texts: dict[str, str], language: str) -> str:
-    """Return the text in a language or, if there is none, in a variety of it."""
+    """Return the text in a language or, if there is none, in a variety of the language."""
     language = language.lower()
     found = (texts[code] for code in texts if code.split("-")[0] == language.split("-")[0])
     return texts.get(language, next(found, ""))

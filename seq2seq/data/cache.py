@@ -49,7 +49,7 @@ logger = logging.getLogger(__name__)
 _MARKER = "complete.json"
 """File that is written last, with the sizes of the other files."""
 _ABANDONED_AFTER = 24 * 3600.0
-"""Seconds after which a hidden path counts as abandoned; writing one never takes so long."""
+"""Seconds after which a hidden path counts as abandoned; no write takes so long."""
 _FORMAT = 10
 _SKIPPED = {
     "empty_lines": "with an empty side (data.empty_lines=skip)",
@@ -57,7 +57,7 @@ _SKIPPED = {
 }
 """Description of the pairs that each key skips."""
 _CHUNK = 10_000  # pairs in memory at once while a corpus is encoded
-_CHECKED = 10_000  # pairs that are looked at for faults, from all parts of a corpus
+_CHECKED = 10_000  # pairs, from all parts of a corpus, that are checked for faults
 
 _Content = TypeVar("_Content")
 Counts = Mapping[str, int]
@@ -95,12 +95,12 @@ def cached(
 ) -> _Content:
     """Return the content of a file or folder in the cache, which is complete or absent.
 
-    If several processes create the same one, the first to finish wins.
+    If several processes create the same content, the first to finish wins.
 
     Args:
         path: Path in the cache.
-        create: Writes the content to a hidden path, if it is missing or damaged.
-        read: Reads the content; raises `DamagedFileError` if it is not what was written.
+        create: Writes the content to a hidden path; called if the content is missing or damaged.
+        read: Reads the content; raises `DamagedFileError` if it differs from what was written.
     """
     if path.exists():
         try:
@@ -166,14 +166,14 @@ class ArrayWriter:
         self._lengths[name] += len(numbers)
 
     def append_rows(self, name: str, rows: IdRows) -> None:
-        """Append rows of ids: to an array of ids and an array of offsets."""
+        """Append rows of ids, stored as an array of ids and an array of offsets."""
         is_first = name not in self._files
         offsets = self._lengths[name] + rows.offsets
         self.append(name, rows.ids)
         self.append(f"{name}_offsets", offsets if is_first else offsets[1:])
 
     def finish(self, counts: Counts) -> None:
-        """Complete the arrays and write the marker, which stores the counts too."""
+        """Complete the arrays and write the marker, which also stores the counts."""
         sizes = {}
         for name, file in self._files.items():
             sizes[name] = file.tell()

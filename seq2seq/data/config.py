@@ -49,8 +49,8 @@ class OnInvalid(Enum):
 class DataConfig(Config, section="data", marks=(Mark.named,)):
     """Configuration that all kinds of corpora share.
 
-    The fields from `vocabulary_size` to `dropout` are values that suit the corpus: the
-    configurations of tokenizer, model and training read them unless they are given there.
+    The fields from `vocabulary_size` to `dropout` are defaults that suit the corpus, for keys of
+    the tokenizer, the model and the training.
     """
 
     is_own_text: ClassVar[bool] = True
@@ -136,7 +136,7 @@ class FileSet:
     name: str
     """Name of the corpus; "" if it is the only one."""
     paths: tuple[str, ...]
-    """A source file, a target file and optionally a file of gold links; or one file with these as
+    """A source file, a target file and optionally a file of gold links; or one file with these
     columns."""
     weight: float = 1.0
     """Factor that multiplies the share of the corpus in an epoch; see `mix`."""
@@ -177,7 +177,7 @@ class FilesConfig(DataConfig):
         if len(self.test_sets()) > 1:
             raise ValueError(
                 f"data.test names {len(self.test_sets())} sets, but a run scores one; translate "
-                "the others and score them with python -m seq2seq.cli.score"
+                "the other sets and score the translations with python -m seq2seq.cli.score"
             )
         if len(self.train_sets()) == 1 and self.temperature != 1:
             raise ValueError(
@@ -202,7 +202,7 @@ def read_file_sets(key: str, value: object) -> list[FileSet]:
     """Read one corpus or several from the value of a key.
 
     A corpus is a list of one to three paths, or a dictionary of `files`, `weight` and `tag`.
-    Several are a dictionary of named corpora, or a list of corpora, whose names are their numbers.
+    Several corpora are a dictionary by name, or a list, in which the numbers are the names.
 
     Args:
         key: The key, for messages.
@@ -373,7 +373,7 @@ class SentencePieceConfig(TokenizerConfig):
     max_training_lines: Annotated[int, Range(1, 1_000_000_000)]
     """Maximum number of lines to train the tokenizer on; a longer text is sampled at random."""
     restrict_target: bool = False
-    """Restrict the target side of a joint vocabulary to its characters and the tokens that the
+    """Restrict the target side of a joint vocabulary to single characters and the tokens that the
     target training text needs; true with `joint=true` unless set.
 
     The output layer then has no other tokens. A token has the same id in both languages.
@@ -382,7 +382,7 @@ class SentencePieceConfig(TokenizerConfig):
     sampling_alpha: Annotated[Weight, Mark.named] = 0.0
     """Strength of segmentation sampling; above 0, each epoch segments the training text
     differently. BPE: probability of leaving out a merge. Unigram: exponent of the segmentations'
-    probabilities; smaller values give more variety. """
+    probabilities; smaller values give more variety."""
     sampling_nbest: Annotated[int, Mark.named] = -1
     """Number of best segmentations to draw from, for unigram models; -1 draws from all."""
 
@@ -391,7 +391,7 @@ class SentencePieceConfig(TokenizerConfig):
         if self.restrict_target and not self.joint:
             raise ValueError(
                 "tokenizer.restrict_target=true takes the target's tokens from a joint vocabulary, "
-                "but tokenizer.joint=false; set one of them to the other value"
+                "but tokenizer.joint=false; set both to true or both to false"
             )
         alpha, nbest = self.sampling_alpha, self.sampling_nbest
         is_bpe = self.name == "bpe"

@@ -84,7 +84,7 @@ def check_same_order(train: Sequence[FileSet], to_score: Sequence[FileSet]) -> N
     """Check that the files to score name source and target in the same order as the training files.
 
     The differing parts of two names tell which language is the source: de and en for [a.de,a.en]
-    and for [a.de.txt,a.en.txt]. A single file with two columns does not tell.
+    and for [a.de.txt,a.en.txt]. A single file with two columns is not checked.
 
     Raises:
         ValueError: A set to score goes from en to de, but training goes only from de to en.
@@ -101,7 +101,7 @@ def check_same_order(train: Sequence[FileSet], to_score: Sequence[FileSet]) -> N
 
 
 def _direction(files: FileSet) -> tuple[str, str]:
-    """Return what differs in the names after their first parts; "" if that does not tell."""
+    """Return the parts, such as de and en, that only one of two file names has; "" if unknown."""
     source, target = (
         Path(path).name.removesuffix(".gz").split(".")[1:]
         for path in (files.paths[0], files.paths[:2][-1])
@@ -142,8 +142,8 @@ def languages_of_files(*values: object) -> dict[str, str]:
 def language_pairs(config: DataConfig) -> dict[tuple[str, str], str | None]:
     """Return the source and target languages that a model is trained on, with the tag to add.
 
-    A pair of languages that also has sources without a tag needs none: its tags mark kinds of text,
-    such as back-translations.
+    A pair of languages that also has sources without a tag needs no tag. Its tags mark kinds of
+    text, such as back-translations.
 
     Raises:
         ValueError: Nothing tells the model which of several target languages to write.
@@ -168,7 +168,7 @@ def language_pairs(config: DataConfig) -> dict[tuple[str, str], str | None]:
 
 
 def join(name: str, parts: Sequence[tuple[Corpus, str | None]]) -> Corpus:
-    """Return the pairs of several corpora, one corpus after the other, as one.
+    """Join several corpora, one after the other, into one corpus.
 
     Args:
         name: Name of the joined corpus.
@@ -236,8 +236,8 @@ def _open(config: FilesConfig, files: FileSet) -> Corpus:
         config.source != config.target
     ):
         raise ValueError(
-            f"{files} is both source and target; give two files, or equal data.source and "
-            "data.target to learn to copy"
+            f"{files} is both source and target; give two files or, to learn to copy, set "
+            "data.source and data.target to the same language"
         )
     return read_files(
         files.key.removeprefix("data."),

@@ -16,7 +16,7 @@ from seq2seq.files.paths import expand_home, file_sha256
 logger = logging.getLogger(__name__)
 
 _TIMEOUT = 30.0
-"""Maximum seconds to connect, and between two parts of the answer."""
+"""Maximum number of seconds to wait for the connection, and for each part of the answer."""
 
 _CHECKSUMS = Path(__file__).with_suffix(".sha256").read_text(encoding="ascii")
 SHA256 = {name: sha256 for sha256, name in map(str.split, _CHECKSUMS.splitlines())}
@@ -57,7 +57,7 @@ def _load_part(config: Multi30kConfig, *, name: str, prefix: str) -> Corpus:
 def fetch(url: str, *, path: Path, sha256: str) -> None:
     """Download a file of a few megabytes unless it exists; it is complete or absent.
 
-    Several processes may download it at once.
+    Several processes may download the same file at once.
 
     Raises:
         ValueError: The file on disk or the download has another SHA-256.

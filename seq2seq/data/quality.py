@@ -36,7 +36,7 @@ FAULTS: Mapping[str, str] = {
     "numbers": "numbers on both sides, but none in common",
     "duplicate": "a repeated pair, ignoring case, spaces and punctuation",
 }
-"""Kinds of pairs that teach a model little or nothing; the first that applies counts."""
+"""Kinds of pairs that teach a model little or nothing; the first kind that applies counts."""
 MARKUP: Mapping[str, str] = {"tags": "HTML tags", "entities": "HTML entities"}
 """Markup that a model learns to write."""
 
@@ -49,24 +49,24 @@ _ENTITY = re.compile(r"&(?:[A-Za-z]\w*|#\d+|#x[\dA-Fa-f]+);")
 _NUMBER = re.compile(r"\d+(?:[.,:'\u2019]\d+)*")
 _COLUMN_NAMES = {"source", "src", "target", "tgt", "trg", "text", "translation", "sentence"}
 _CERTAIN = 20
-"""A text is in another language if that is this many times as probable."""
+"""A text counts as foreign if another language is more than this many times as probable."""
 _FEWEST_BYTES = 20
-"""Shorter texts may be names, and say too little about their language."""
+"""Minimum number of bytes for guessing a language; shorter texts may be names."""
 _MOST, _RARE = 0.5, 0.05
-"""Share of the letters or texts above which they decide, and share of the letters above which a
-script belongs to a side."""
+"""Share that counts as most of the letters or texts, and minimum share of a side's letters for a
+script to belong to the side."""
 _SLACK = 15
 """Number of characters that are added to both lengths, because the ratios of short texts vary."""
 _JAPANESE = dict.fromkeys(("HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA"), "CJK")
 
 _SHARED = 0.01  # up to this share, held-out pairs give no warning
-_FEW = 20  # up to this many pairs give no warning
-_SHARE = 0.005  # nor up to this share
-_FEW_TO_SCORE = 2000  # up to this many pairs, a validation is short
+_FEW = 20  # up to this many faulty pairs give no warning
+_SHARE = 0.005  # up to this share of faulty pairs, there is no warning either
+_FEW_TO_SCORE = 2000  # up to this many pairs are translated in a short time
 _MOST_SHIFT = 3  # largest number of missing lines that is detected
-_FEWEST, _MOST_BLOCKS = 200, 20  # pairs per block; lengths correlate 0.07 by chance
+_FEWEST, _MOST_BLOCKS = 200, 20  # minimum pairs in a block (chance correlation: 0.07)
 _BETTER_FIT = 0.4  # a shift that improves the correlation by more is reported
-_LEAST_FIT = 0.2  # the lengths of Multi30k and Tatoeba correlate by 0.85
+_LEAST_FIT = 0.2  # Multi30k and Tatoeba have a correlation of 0.85
 _LOW_BITS = 0xFFFFF
 _BLOCK = 1_000_000  # pairs of a large text that are in memory at once
 
@@ -98,7 +98,7 @@ def clean(text: str, *, keeps_markup: bool = False) -> tuple[str, list[str]]:
 
 
 class _Ignored(dict[int, int | None]):
-    """A table for `str.translate` that removes punctuation and spaces; it fills itself."""
+    """A table for `str.translate` that removes punctuation and spaces; filled as needed."""
 
     def __missing__(self, code: int) -> int | None:
         is_removed = unicodedata.category(chr(code))[0] in "PZ"
@@ -127,7 +127,7 @@ def hash_text(text: str) -> int:
 
 @lru_cache
 def _identifier() -> LanguageIdentifier:
-    with naming(Path(tempfile.gettempdir())):  # it unpacks its model there
+    with naming(Path(tempfile.gettempdir())):  # py3langid unpacks its model there
         return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
@@ -185,7 +185,7 @@ class PairRules:
         checked.
 
         Args:
-            pairs: Sources and targets, of which most are sound.
+            pairs: Sources and targets; most of the pairs must be sound.
         """
         sides = list(zip(*pairs, strict=True)) or [(), ()]
         lengths = [sum(map(len, side)) for side in sides]
@@ -202,7 +202,7 @@ class PairRules:
             if len(others) > _MOST * len(long):
                 logger.warning(
                     "most texts of the %s look like %s, not %s, so languages are not checked; "
-                    "look at the order of the sides, or correct the language",
+                    "check the order of the sides, or correct the language code",
                     name,
                     guess_language(others),
                     code,
@@ -215,7 +215,7 @@ class PairRules:
         return FAULTS[name].format(max_characters=self.max_characters, max_ratio=self.max_ratio)
 
     def fault(self, source: str, target: str, *, is_first: bool = False) -> str | None:
-        """Return the key of the first of `FAULTS` that a pair has; the rest is not looked at.
+        """Return the key of the first of `FAULTS` that a pair has; later faults are not checked.
 
         Args:
             source: Text of the source, as `clean` returns it.
@@ -250,7 +250,7 @@ class PairRules:
         return max(ratio, 1 / ratio) > self.max_ratio
 
     def _doubt(self, text: str, code: str, instead: str | None = None) -> float:
-        """Return how much more probable another language is; 0 if nothing can be said."""
+        """Return how many times as probable another language is; 0 if this is unknown."""
         code = re.split("[-_]", code)[0].lower()
         is_code = re.fullmatch("[a-z]{2,3}", code) is not None
         if not is_code or len(text.encode()) < _FEWEST_BYTES or code not in _identifier().labels:
@@ -286,7 +286,7 @@ def count_faults(
 
     Args:
         pairs: Text as the model reads it, in which protected markup is a symbol.
-        rules: Rules that know the text.
+        rules: Rules that were fitted to the text.
         begins: Whether the first pair is the first of the corpus.
     """
     found = Counter[str]()
@@ -299,11 +299,11 @@ def count_faults(
 
 
 def warn_of_text(name: str, counts: Mapping[str, int], rules: PairRules) -> None:
-    """Warn about faulty pairs, and about a side of unknown tokens.
+    """Warn about faulty pairs, and about a side with many unknown tokens.
 
     Args:
         name: Name of the corpus.
-        counts: Numbers of tokens and, as from `count_faults`, of faulty pairs.
+        counts: Numbers of tokens, and of faulty pairs as `count_faults` returns them.
         rules: Rules that found the faults.
     """
     for side in ("source", "target"):
@@ -334,7 +334,7 @@ def warn_of_text(name: str, counts: Mapping[str, int], rules: PairRules) -> None
 
 
 def warn_of_shift(name: str, encoded: EncodedCorpus) -> None:
-    """Warn if the lengths of the sources fit the targets of other pairs better, or no targets."""
+    """Warn if source lengths fit the target lengths badly, or better after a shift of lines."""
     size = min(max(_FEWEST, len(encoded) // _MOST_BLOCKS), _BLOCK)
     last = len(encoded) - size - 2 * _MOST_SHIFT
     if last < 0:
@@ -400,7 +400,7 @@ def warn_of_shared(name: str, encoded: EncodedCorpus, train: EncodedCorpus) -> N
 
 
 def _find_shared(own: Integers, others: Integers) -> npt.NDArray[np.bool_]:
-    """Return which hashes occur among others, of a text that may be large."""
+    """Return which of `own` occur among the hashes of another text, which may be large."""
     # Comparing the low bits first leaves only a few hashes of a large text to compare.
     low, is_shared = own & _LOW_BITS, np.zeros(len(own), dtype=np.bool_)
     for start in range(0, len(others), _BLOCK):

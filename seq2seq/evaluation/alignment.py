@@ -84,7 +84,7 @@ def _one_hot(words: Sequence[int]) -> Tensor:
 
 
 def _counts(words: Sequence[int], tokens: Sequence[str]) -> Tensor:
-    """Return 1 for each token that counts for its word, 0 for its punctuation: (tokens,)."""
+    """Return 1 for each token that counts for its word, 0 for other punctuation: (tokens,)."""
     has_letters = [not _is_punctuation(token) for token in tokens]
     with_letters = {word for word, letters in zip(words, has_letters, strict=True) if letters}
     counts = zip(words, has_letters, strict=True)
@@ -92,5 +92,5 @@ def _counts(words: Sequence[int], tokens: Sequence[str]) -> Tensor:
 
 
 def _is_punctuation(token: str) -> bool:
-    """Return whether a token has neither letters nor digits, as SentencePiece's U+2581."""
+    """Return whether a token has neither letters nor digits, such as SentencePiece's U+2581."""
     return all(unicodedata.category(character)[0] in "PSZC" for character in token)

@@ -42,7 +42,7 @@ class Sentences:
     attention: Sequence[NDArray[np.float32]] = ()
     """Weights (N, T, S) for each reference with teacher forcing; T and S include EOS."""
     links: Sequence[tuple[GoldLinks, Sequence[Links]]] = ()
-    """Gold links, and the links from the mean of the heads and from each head."""
+    """For each sentence, gold links, and the links of the mean of the heads and of each head."""
     taus: Mapping[str, Sequence[Array]] = field(default_factory=dict)
     """Correlations of attention, erasure and gradient for the words of each reference, by the name
     of the measure."""
@@ -86,7 +86,7 @@ class Measure(ABC):
     def rows(self, sentences: Sentences) -> ArrayLike:
         """Return the statistics (S, K) of each sentence, or (S, P, K).
 
-        The first part is the measure; the other parts are the measure for each attention head.
+        The first of the P parts is for the measure itself, the others for the attention heads.
         """
 
     def score(self, statistics: Array) -> Array:
@@ -198,7 +198,7 @@ class OfHeads(Measure):
 
     @abstractmethod
     def of_sentence(self, weights: Array) -> tuple[Array, int]:
-        """Return a sum for each head (N,) of weights (N, T, S), and the number of its items."""
+        """Return a sum for each head (N,) of weights (N, T, S), and the number of items in it."""
 
 
 class Entropy(OfHeads):
@@ -286,11 +286,11 @@ def measure(sentences: Sentences, names: Iterable[str] = MEASURES) -> Statistics
 
 
 def total_scores(statistics: Mapping[str, Array], *, part: int = 0) -> dict[str, float]:
-    """Return the measures of all sentences together, without details that are 0 in all sentences.
+    """Return the measures of all sentences together, without details that are always 0.
 
     Args:
         statistics: The result of `measure`.
-        part: Index of a part that all measures have.
+        part: Index of the part to use; all measures must have it.
     """
     return {
         name: float(MEASURES[name].score(rows[:, part].sum(axis=0)))

@@ -70,8 +70,8 @@ _UNSPACED = re.compile(
 _LONGEST_UNSPACED = 4
 """Maximum mean number of such letters between spaces; beyond it, a text is not split into words."""
 _MOST_WORDS = 500
-"""Maximum number of words in a line; a longer line is called slow: sacreBLEU's TER takes 4 s for
-500 words and 24 s for 1,200."""
+"""Maximum number of words in a line without a warning that TER is slow: sacreBLEU takes 4 s for 500
+words and 24 s for 1,200."""
 _IDEOGRAM_TER = ("char", "flores200", "ja-mecab", "zh")
 """Tokenizers of BLEU with which TER counts each ideogram as a word; kana and other scripts without
 spaces stay whole."""
@@ -82,7 +82,7 @@ _ORDERS = 4
 @functools.cache
 def build_metrics(rule: ScoringRule) -> "dict[str, Metric]":
     """Return sacreBLEU's BLEU, chrF and TER by the names `bleu`, `chrf` and `ter`."""
-    # Training does not score until after its first updates, so its start does not wait for these.
+    # Imported here, so that a training starts before it has loaded them.
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.metrics.ter import TER
 
@@ -96,8 +96,8 @@ def build_metrics(rule: ScoringRule) -> "dict[str, Metric]":
 def signature(rule: ScoringRule, name: str = "bleu", *, num_references: int = 1) -> "Signature":
     """Return sacreBLEU's signature of a measure; only scores with equal signatures are comparable.
 
-    For measures that sacreBLEU does not compute, it has only the number of references and the
-    version.
+    For measures that sacreBLEU does not compute, the signature has only the number of references
+    and the version.
     """
     from sacrebleu.metrics.base import Signature
 
@@ -109,15 +109,15 @@ def signature(rule: ScoringRule, name: str = "bleu", *, num_references: int = 1)
 
 
 def chrf_of_each_other(texts: Sequence[str]) -> Array:
-    """Return chrF of each text, as a translation, against each one, as its reference.
+    """Return chrF of each text as a translation, with each text as the reference.
 
-    `sentence_chrf` of sacreBLEU gives the same, but counts the n-grams of a text for each pair.
+    `sentence_chrf` of sacreBLEU gives the same scores, but counts n-grams again for each pair.
 
     Args:
         texts: K texts.
 
     Returns:
-        In percent, (K, K); a row is a translation.
+        Scores in percent, (K, K); each row is for one translation.
 
     Example:
         >>> chrf_of_each_other(["A dog runs.", "A dog"]).round(1).tolist()
@@ -138,7 +138,7 @@ def _chrf(metric: "CHRF", hypothesis: list[Counter[str]], reference: list[Counte
 
 
 def clip_score(name: str, value: float) -> float:
-    """Return a score without the rounding error that takes BLEU and chrF above 100.
+    """Return a score without the rounding error that can raise BLEU and chrF above 100.
 
     Args:
         name: A name of `build_metrics`.
@@ -178,7 +178,7 @@ def build_bleu(rule: ScoringRule, *, key: str) -> "BLEU":
         ValueError: The tokenizer needs a package that is not installed, or a file that cannot be
             downloaded.
     """
-    # Training does not score until after its first updates, so its start does not wait for this.
+    # Imported here, so that a training starts before it has loaded this module.
     from sacrebleu.metrics.bleu import BLEU
 
     tokenize = rule.bleu_tokenize
@@ -204,7 +204,7 @@ def describe_spacing(texts: Mapping[str, Sequence[str]], tokenize: str, *, key: 
     Args:
         texts: Lines of each text, by a description of the text for the message.
         tokenize: The tokenizer of BLEU.
-        key: Its configuration key, for the message.
+        key: Configuration key of the tokenizer, for the message.
     """
     for name, lines in texts.items():
         if tokenize in _SPLIT_AT_SPACES and not has_spaces(lines):
@@ -216,7 +216,7 @@ def describe_spacing(texts: Mapping[str, Sequence[str]], tokenize: str, *, key: 
 
 
 def describe_tokens(texts: Mapping[str, Sequence[str]]) -> str | None:
-    """Return a warning if a text was split into tokens, which no score expects, else None.
+    """Return a warning if a text looks split into tokens, which no score expects, else None.
 
     Args:
         texts: Lines of each text, by a description of the text for the message.
@@ -279,7 +279,7 @@ def corpus_bleu(statistics: Array) -> Array:
         statistics: (..., K), summed over the sentences.
 
     Returns:
-        (...)
+        BLEU, (...).
     """
     length, reference_length = statistics[..., 0], statistics[..., 1]
     matches, totals = statistics[..., 2 : 2 + _ORDERS], statistics[..., 2 + _ORDERS :]
@@ -294,7 +294,7 @@ def corpus_bleu(statistics: Array) -> Array:
 
 
 class Bin(NamedTuple):
-    """Values of one range, both ends included."""
+    """A range of values that includes both ends."""
 
     low: int
     high: int | None
@@ -336,7 +336,7 @@ def equal_bins(values: Sequence[int], *, num_bins: int) -> list[Bin]:
     """Return ranges that each contain about the same number of the values.
 
     Args:
-        values: At least one.
+        values: The values, at least one.
         num_bins: Number of ranges; there are fewer if many values are equal.
 
     Example:

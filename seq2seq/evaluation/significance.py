@@ -1,22 +1,22 @@
 """Significance of differences between systems, and between groups of runs.
 
 `compare_systems` compares files of translations by sacreBLEU's approximate randomization.
-sacreBLEU's paired bootstrap is not offered: it counts the resamples in which the difference is
-larger than expected and not those in which it is smaller, so its p-value is half of a two-sided
-one. `compare_groups` compares groups of runs that differ only in their seeds.
+sacreBLEU's paired bootstrap is not offered: it counts only the resamples in which the difference is
+larger than expected, not those in which it is smaller, so its p-value is half of a two-sided
+p-value. `compare_groups` compares groups of runs that differ only in their seeds.
 
 Clark et al. (2011) compare systems over several training runs and all sentences of the test set.
 They exchange the translations of single sentences, as if two runs of one system differed by chance
-in single sentences only. A seed also shifts the score of its whole run, and that test takes such a
-shift for a difference between systems. Here the statistic is divided by its standard error, which
-contains the spread of the runs.
+in single sentences only. A seed also shifts the score of its whole run, and their test mistakes
+such a shift for a difference between systems. Here the statistic is divided by its standard error,
+which contains the spread of the runs.
 
 In simulated studies of systems that do not differ, at most 7% of the p-values are below 0.05, even
-if the seeds of one system spread four times as far as the seeds of the other. With two runs against
-more, at most 2% are. With two or three runs of each system, at most 0.8% are below 0.05 / 9, the
-first level of Holm's procedure for nine comparisons. With more runs that spread unequally, up to
-1.3% are. If the seeds spread over most of the scale of BLEU, their scores are far from normally
-distributed, and up to 9% are below 0.05.
+if the seeds of one system spread four times as far as the seeds of the other. With two runs of one
+system and more of the other, at most 2% are. With two or three runs of each system, at most 0.8%
+are below 0.05 / 9, the first level of Holm's procedure for nine comparisons. With more runs that
+spread unequally, up to 1.3% are. If the seeds spread over most of the scale of BLEU, their scores
+are far from normally distributed, and up to 9% are below 0.05.
 """
 
 # R runs of a group, S sentences, K sentence statistics
@@ -71,7 +71,7 @@ class GroupComparison(NamedTuple):
 
     def interval_at(self, level: float) -> tuple[float, float]:
         """Return the effects that the test does not reject at a level."""
-        from scipy.special import stdtrit  # takes most of a second
+        from scipy.special import stdtrit  # this import takes most of a second
 
         margin = float(stdtrit(self.degrees, 1 - level / 2)) * self.error
         return self.effect - margin, self.effect + margin
@@ -89,9 +89,9 @@ def compare_groups(
     Satterthwaite, rounded down. If a group has two or three runs, there is at most one degree more
     than the seeds have, because so few runs may agree by chance. If one group has two runs and the
     other has more, there is one degree, because two runs cannot show that they spread more than the
-    others. If a group has a single run, the error covers only the sentences.
+    other group. If a group has a single run, the error covers only the sentences.
 
-    Paired runs are one group of differences; two of them have one degree too. A few seeds are
+    Paired runs are one group of differences; two pairs also have one degree. A few seeds are
     enough to show a change many times as large as the spread of the seeds; smaller changes need
     more seeds.
 
@@ -107,7 +107,7 @@ def compare_groups(
     Raises:
         ValueError: The groups were scored on different numbers of sentences.
     """
-    from scipy.special import stdtr  # takes most of a second
+    from scipy.special import stdtr  # this import takes most of a second
 
     if group.shape[1] != baseline.shape[1]:
         sizes = f"{group.shape[1]} and {baseline.shape[1]}"

@@ -29,7 +29,7 @@ class RunResults(NamedTuple):
 
 
 def read_results(checkpoint: Path) -> RunResults | None:
-    """Read the results of the run of a best.pt; None for another checkpoint, or without results.
+    """Read the results of the run whose best checkpoint is given; None if there are none.
 
     Raises:
         ValueError: A file of the run is damaged.
@@ -51,7 +51,7 @@ def model_card(
     license_name: str | None,
     folder_name: str,
 ) -> str:
-    """Write the card as Markdown, with metadata for the search of Hugging Face."""
+    """Write the card as Markdown, with metadata for searching on Hugging Face."""
     config, tokenizers = checkpoint.config, checkpoint.tokenizers
     search = config_to_dict(DEFAULT_SEARCH)
     int8 = "- The graphs are in int8: the other sentences of a batch may change a translation.\n"
@@ -82,7 +82,7 @@ def _result_texts(checkpoint: Checkpoint, results: RunResults | None) -> dict[st
         return {"model_index": "", "amount": "", "results": text}
     config, content = checkpoint.config, results.content
     scores = cast(dict[str, float], content[results.split])
-    # A run from before a measure was added does not have the measure.
+    # The results of an earlier version may lack a measure.
     measures = [MEASURES[name] for name in OF_TEXT if name in scores]
     values = [f"{scores[each.name]:{each.form}}" for each in measures]
     metrics = [
@@ -109,7 +109,7 @@ def _result_texts(checkpoint: Checkpoint, results: RunResults | None) -> dict[st
 
 
 def _quoted(value: object) -> str:
-    """Write a value as JSON does, which YAML and Python read."""
+    """Write a value as JSON, which YAML and Python can read too."""
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -52,7 +52,7 @@ Values = NDArray[np.floating]
 NUM_CHECKED, LONGEST = 100, 30
 """Number of sources in the check, and number of tokens in the longest source and in each target."""
 _TOLERANCE, _MARGIN = 1e-6, 30
-"""The mean error of the graphs is at most `_TOLERANCE + _MARGIN *` the mean error of fp32."""
+"""The mean error of the graphs may be at most `_TOLERANCE + _MARGIN *` the mean error of fp32."""
 _PACKAGES = ("torch", "onnx", "onnxscript", "onnxruntime")
 
 
@@ -100,7 +100,7 @@ def check_output(path: Path, *, is_ours: bool, overwrite: bool) -> None:
 
     Args:
         path: The output.
-        is_ours: Whether an output that exists may be an earlier export.
+        is_ours: Whether an existing output counts as an earlier export.
         overwrite: Whether an earlier export is replaced.
     """
     if not path.parent.is_dir():
@@ -192,8 +192,8 @@ def check_graphs(model: Seq2Seq, graphs: SteppedModel, *, num_tokens: int) -> No
     """Compare exported graphs with their model on random sentences, alone and in batches.
 
     How much the rounding of fp32 changes a model's probabilities depends on its weights. So both
-    are compared with the model in fp64: the graphs may not be many times as far from it as the
-    model in fp32 is.
+    are compared with the model in fp64: the error of the graphs may not be many times the error
+    of the model in fp32.
 
     Args:
         model: The model of the checkpoint.
@@ -219,16 +219,16 @@ def check_graphs(model: Seq2Seq, graphs: SteppedModel, *, num_tokens: int) -> No
         if not all(error <= bound for error, bound in zip(errors, bounds, strict=True)):
             raise ValueError(
                 "the exported model differs from the checkpoint in batches of "
-                f"{size}: log-probabilities by {errors[0]:.1e} on average, of which rounding "
-                f"explains {bounds[0]:.1e}, weights of attention by {errors[1]:.1e}, of which it "
-                f"explains {bounds[1]:.1e}; nothing was written; please report this"
+                f"{size}: the mean error of log-probabilities is {errors[0]:.1e} (rounding "
+                f"explains {bounds[0]:.1e}), of attention weights {errors[1]:.1e} (rounding "
+                f"explains {bounds[1]:.1e}); nothing was written; please report this"
             )
     logger.info("the graphs compute what the checkpoint does, up to rounding")
 
 
 @torch.inference_mode()
 def _known_outputs(model: Seq2Seq, sources: Sequence[Sequence[int]], targets: Integers) -> _Outputs:
-    """Read the targets by teacher forcing."""
+    """Return the outputs of the model for the targets, by teacher forcing."""
     source_ids, source_mask = (
         torch.from_numpy(part).repeat_interleave(2, dim=0) for part in pad_sources(sources)
     )
@@ -248,7 +248,7 @@ def _stepped_outputs(
     batch_size: int,
     like: _Outputs,
 ) -> _Outputs:
-    """Read the targets step by step, as two hypotheses of each source."""
+    """Return the outputs of the graphs for the targets, read as two hypotheses of each source."""
     found = _Outputs(*map(np.zeros_like, like))
     size = graphs.vocabulary_size
     first_indices = np.array([0, size])

@@ -14,8 +14,7 @@ from seq2seq.search.config import BeamConfig, DecodingConfig, GreedyConfig
 RUNTIME = "runtime.json"
 CARD = "README.md"
 CHECKPOINT = "best.pt"
-"""File of the weights in fp32 and all settings, for `Translator`, which finds this name in a
-directory."""
+"""File of the fp32 weights and all settings. `Translator` looks for this name in a directory."""
 ENCODER, STEP = "encoder.onnx", "step.onnx"
 SOURCE, TARGET = "source.spm", "target.spm"
 FORMAT = 3
@@ -86,7 +85,7 @@ def read_runtime(folder: Path) -> Runtime:
 
     Raises:
         FileNotFoundError: The folder does not exist.
-        ValueError: It was not exported, is damaged, or another version wrote it.
+        ValueError: The folder was not exported, is damaged, or is from another version.
     """
     path = folder / RUNTIME
     if not path.is_file():

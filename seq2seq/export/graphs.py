@@ -118,7 +118,7 @@ def _onnx_parameters(gru: BidirectionalGRU, suffix: str) -> list[Tensor]:
 
 
 class EncoderGraph(nn.Module):
-    """Source ids and mask (B, S) to keys, values and the state before the first step."""
+    """The graph from source ids and mask (B, S) to keys, values and the first state."""
 
     def __init__(self, model: Seq2Seq) -> None:
         super().__init__()
@@ -182,7 +182,7 @@ class StepGraph(nn.Module):
         return best, indices, step.attention_weights, *_tensors(step.state)
 
     def _join(self, states: Sequence[Tensor]) -> DecoderState:
-        """Build the state from those of its tensors that have elements."""
+        """Build the state from the tensors that have elements; the other tensors are empty."""
         remaining, rows = iter(states), states[0].shape[0]
         return self.state.with_tensors(
             [
@@ -275,7 +275,7 @@ class _Example(NamedTuple):
         memory, state = model.encode(source_ids, source_mask)
         state = state.select(torch.arange(_SENTENCES).repeat_interleave(_WIDTH))
         later = state
-        for _ in range(3):  # torch.export would take a size of 1 for a constant
+        for _ in range(3):  # torch.export would treat a size of 1 as constant
             previous_ids = torch.full((_SENTENCES * _WIDTH,), BOS)
             later = model.decoder.step(later, previous_ids, memory).state
         return cls(source_ids, memory, state, _tensors(state), _tensors(later))
@@ -326,7 +326,7 @@ def _write_graph(
 
 
 def _finish(model: onnx.ModelProto, axes: Mapping[str, Sequence[str]]) -> None:
-    """Name the axes of inputs and outputs, and remove what says how the graph was made.
+    """Name the axes of inputs and outputs, and remove traces of how the graph was made.
 
     The exporter leaves the sizes of the example in some outputs, and paths of this machine in the
     nodes.
@@ -373,8 +373,8 @@ _OPERATIONS: dict[Callable[..., object], Callable[..., object]] = {
 def quantize_graphs(folder: Path) -> None:
     """Store the weights of products in int8; the other factors are rounded at run time.
 
-    The weights have seven bits with the sign, because with eight the sums of processors without
-    VNNI overflow.
+    The weights have seven bits including the sign, because with eight bits the sums overflow on
+    processors without VNNI.
     """
     for path in (folder / ENCODER, folder / STEP):
         prepared = path.with_suffix(".prepared")
@@ -392,14 +392,14 @@ def quantize_graphs(folder: Path) -> None:
 
 
 def _score_products(graph: onnx.GraphProto) -> list[str]:
-    """Return the names of the products with one output, where rounding takes longer than fp32."""
+    """Return the names of the products with one output, which rounding would make slower."""
     single = {each.name for each in graph.initializer if each.dims[1:] == [1]}
     return [node.name for node in graph.node if not single.isdisjoint(node.input[1:2])]
 
 
 @contextlib.contextmanager
 def in_silence() -> Iterator[None]:
-    """Return a context without log lines and warnings, such as the exporter's."""
+    """Suppress log lines and warnings, such as the exporter's, in the block."""
     level = logging.root.manager.disable
     logging.disable()
     try:

@@ -60,7 +60,7 @@ class OnnxTranslator(LineTranslator):
 
         Raises:
             FileNotFoundError: There is no such folder.
-            ValueError: It was not exported, or is damaged.
+            ValueError: The folder was not exported, or is damaged.
         """
         path = Path(folder).expanduser()
         runtime = read_runtime(path)
@@ -121,7 +121,7 @@ class SubwordTokenizer:
 
     @cached_property
     def _pieces(self) -> list[str]:
-        """Return all tokens; asking sentencepiece for each token would take a tenth of the time."""
+        """Return all tokens; asking sentencepiece for each token would be slower."""
         pieces: list[str] = self._processor.id_to_piece([*range(len(self))])
         return pieces
 

@@ -48,7 +48,7 @@ def write_page(
 
 
 def _description(model: Runtime, examples: Sequence[str]) -> dict[str, object]:
-    """Return what the page's script reads of a model."""
+    """Return the settings of a model that the script of the page reads."""
     habits = TextHabits(model.several_sentences, model.without_words, model.capitals)
     return {
         "source": model.source,
@@ -104,10 +104,10 @@ def _translated(pattern: str) -> str:
 
 
 def _is_joint(model: Runtime) -> bool:
-    """Return whether both languages have the same tokenizer, which the page contains once."""
+    """Return whether both languages have the same tokenizer; then the page contains it once."""
     return model.files[SOURCE] == model.files[TARGET]
 
 
 def _packed(content: bytes) -> Markup:
-    """Return a compressed file as base64, which needs no escapes."""
+    """Compress a file and encode it as base64, which needs no escapes in HTML."""
     return Markup(base64.b64encode(gzip.compress(content, 9, mtime=0)).decode())

@@ -30,9 +30,9 @@ class WebRuntime(NamedTuple):
 
 
 def load_web_runtime(cache_dir: Path) -> WebRuntime:
-    """Read onnxruntime-web from its package, which is downloaded (33 MB) if it is not there.
+    """Read onnxruntime-web from its package; download the package (33 MB) if it is missing.
 
-    Its authors publish it on npm alone, so npm downloads it.
+    The package is published only on npm, so npm downloads it.
 
     Args:
         cache_dir: The directory that keeps the package.
@@ -92,4 +92,4 @@ if __name__ == "__main__":  # the tests and the documentation use the package if
     try:
         load_web_runtime(Path(sys.argv[1]))
     except (OSError, ValueError) as error:
-        sys.exit(f"no pages that translate: {error}")
+        sys.exit(f"cannot build pages that translate: {error}")

@@ -20,7 +20,7 @@ NewFile = Callable[[Path], BinaryIO]
 
 
 class _NamedFile(io.FileIO):
-    """A file for writing that names a path in its errors; the system does not."""
+    """A file for writing whose errors name a path, unlike the errors of the system."""
 
     def __init__(self, path: Path, mode: str, *, shown: Path) -> None:
         self._shown = shown
@@ -47,9 +47,9 @@ def create_file(path: Path, *, append: bool = False, shown: Path | None = None) 
     """Open a file for writing; every error names its path, even if the disk is full.
 
     Args:
-        path: Path of the file; an existing one is replaced.
+        path: Path of the file; an existing file is replaced.
         append: Whether an existing file is continued instead.
-        shown: The path that errors name, if it is another.
+        shown: The path that errors name; by default, `path`.
     """
     raw = _NamedFile(path, "ab" if append else "wb", shown=shown or path)
     return cast(BinaryIO, io.BufferedWriter(raw))
@@ -111,7 +111,7 @@ def temporary_path(path: Path) -> Path:
 
 
 def is_temporary(path: Path) -> bool:
-    """Return whether `temporary_path` made a name; nothing else may be deleted."""
+    """Return whether `temporary_path` made a name; only such files may be deleted."""
     return _TEMPORARY.fullmatch(path.name) is not None
 
 

@@ -72,15 +72,15 @@ def read_links(path: str, *, base: int = 0) -> Iterator[GoldLinks]:
     """Yield the links on each line of a file of Pharaoh text, plain or .gz; see `parse_links`."""
     with open_text(Path(path)) as file:
         for number, line in enumerate(file, start=1):
-            # A replacement character is not part of a link, so invalid UTF-8 causes the error with
-            # the line number.
+            # No link contains a replacement character, so invalid UTF-8 raises the error that
+            # names the line.
             yield parse_links(line.decode(errors="replace"), where=f"{path}:{number}", base=base)
 
 
 def check_links(
     gold: GoldLinks, num_source: int, num_target: int, *, where: str, base: int = 0
 ) -> None:
-    """Raise ValueError unless all links lie within a sentence pair of so many words.
+    """Raise ValueError unless all links lie within a sentence pair with these numbers of words.
 
     The links count from 0; `where` and `base` are as in `parse_links`, for the message.
     """

@@ -67,7 +67,7 @@ class DirectoryLock:
             if error.errno not in _HAS_NO_LOCKS:
                 raise
             logger.warning(
-                "%s cannot be locked (%s); start no second run in it",
+                "%s cannot be locked (%s); do not start a second run in this directory",
                 self._directory,
                 error.strerror,
             )
@@ -77,7 +77,7 @@ class DirectoryLock:
         """Delete the lock file, and the directories that were created for it if they are empty."""
         if self._held is None:
             return
-        with contextlib.suppress(OSError):  # it is gone, or Windows lets filelock delete it later
+        with contextlib.suppress(OSError):  # already deleted, or Windows lets filelock do it later
             # If the directory was moved, another process may hold the lock at its path.
             if os.path.samestat(self._held, self._path.lstat()):
                 self._path.unlink()
@@ -86,14 +86,14 @@ class DirectoryLock:
         self._held = None
 
     def _sign(self, file: int) -> None:
-        """Write into the locked file who holds the lock, and remember which file it is."""
+        """Write into the locked file who holds the lock, and remember the file."""
         self._held = os.fstat(file)
         with naming(self._path):
             os.ftruncate(file, 0)
             os.write(file, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
 
     def _owner(self) -> str:
-        """Return what the holder of the lock wrote, if it has written yet and can be read."""
+        """Return what the holder of the lock wrote about itself, if that can be read already."""
         with contextlib.suppress(OSError, UnicodeDecodeError):
             return self._path.read_text(encoding="utf-8").strip() or "another process"
         return "another process"

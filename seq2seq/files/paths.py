@@ -31,7 +31,8 @@ def expand_home(path: str | Path, *, key: str) -> Path:
 def expand_patterns(paths: Iterable[str], *, key: str, only_directories: bool = False) -> list[str]:
     """Replace each pattern, such as `step-*.pt`, with the files or directories that it matches.
 
-    A pattern without a match stays, so that the error about a missing file names it.
+    A pattern without a match stays, so that the error about a missing file names the
+    pattern.
     """
     expanded = []
     for path in paths:
@@ -74,7 +75,7 @@ def nearest_existing(path: Path) -> Path:
 
 
 def remove_empty(directory: Path, *, keep: Path) -> None:
-    """Delete a directory and the parents below `keep`, as far as they are empty."""
+    """Delete a directory, and its parents below `keep`, if they are empty."""
     for each in (directory.absolute(), *directory.absolute().parents):
         if each == keep.absolute():
             break

@@ -22,7 +22,7 @@ BYTE_ORDER_MARK = "\ufeff"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 """Byte order marks of UTF-16, neither of which occurs in UTF-8."""
 MAX_LINE = 1 << 20
-"""Maximum number of bytes in a line; a longer line is refused, since memory grows with it."""
+"""Maximum number of bytes in a line; longer lines are refused, to bound the memory."""
 CHUNK = 1 << 16
 """Number of bytes that are read at once."""
 PATIENCE = 0.02
@@ -99,7 +99,7 @@ class LineReader:
     """
 
     def __init__(self, file: io.FileIO | io.BytesIO | gzip.GzipFile, *, name: str) -> None:
-        """Read from an unbuffered or packed file; `name` stands for it in messages."""
+        """Read from an unbuffered or gzipped file, which messages call `name`."""
         self.name = name
         self._file = file
         # Windows can wait for sockets only.

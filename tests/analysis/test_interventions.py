@@ -145,7 +145,7 @@ def test_the_only_head_is_the_whole_context(caplog):
 
 def test_heads_count_from_one():
     with pytest.raises(
-        ValueError, match="'drop_head:0': it needs the number of a head, counted from 1, as"
+        ValueError, match="'drop_head:0' needs the number of a head, counted from 1, as"
     ):
         find_intervention("drop_head:0")
     with pytest.raises(

@@ -105,7 +105,7 @@ def test_run_without_gold_links_or_a_test_set_says_so(tmp_path):
     other = load_run(tmp_path / "runs" / "tiny")
 
     assert {pair.gold for pair in other.pairs("valid")} == {None}
-    with pytest.raises(ValueError, match=r"tiny has no gold links of its valid set$"):
+    with pytest.raises(ValueError, match=r"tiny has no gold links for its valid set$"):
         other.gold("valid")
     with pytest.raises(FileNotFoundError, match=r"tiny has no test\.src; its sets are valid$"):
         other.pairs("test")

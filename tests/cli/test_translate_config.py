@@ -15,7 +15,7 @@ SCORED = {"input": "i", "reference": "r"}
     [
         ({"text": "ja", "input": "a.txt"}, "exclude each other"),
         ({"text": "ja", "reference": "a.en"}, "reference=a.en exclude each other; give input="),
-        ({"gold": "a.align"}, "gold=a.align needs reference=FILE: it contains the links"),
+        ({"gold": "a.align"}, "gold=a.align needs reference=FILE: gold links are for"),
         ({"input": "a", "output": "./a"}, r"output=\./a would overwrite the file of input=a"),
         ({"output": "./run"}, r"output=\./run would overwrite the file of checkpoint=run"),
         ({"output": "a", "alignments": "a"}, "alignments=a would overwrite the file of output=a"),
@@ -58,7 +58,7 @@ SCORED = {"input": "i", "reference": "r"}
             {"input": "a", "reference": "b", "gold": "c", "attention_html": "c"},
             "attention_html=c would overwrite the file of gold=c",
         ),
-        ({"gold_base": 1}, "gold_base=1 needs gold=FILE: it says how gold= counts words"),
+        ({"gold_base": 1}, "gold_base=1 needs gold=FILE: gold_base= says how the file counts"),
         (
             {"reference": "r", "prefixes": "p"},
             "prefixes=p and reference=r exclude each",

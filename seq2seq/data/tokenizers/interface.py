@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 USER_SYMBOLS = "symbols"
 """Key of the user's symbols in the state of a tokenizer."""
 _NORMALIZES, _PATTERNS = "normalizes", "patterns"
-"""Keys of the rules for the text in the state of a tokenizer."""
+"""Keys of the text rules in the state of a tokenizer."""
 
 TokenizerState = dict[str, str | bool | list[str] | dict[str, str] | Tensor]
 _Encode = Callable[[Sequence[str]], list[list[int]]]
@@ -36,7 +36,7 @@ class Tokenizer(Protocol):
 
     @property
     def rules(self) -> TextRules:
-        """What happens to a text before and after the model."""
+        """The changes to a text before and after the model."""
 
     @property
     def folds_case(self) -> bool:
@@ -61,7 +61,7 @@ class Tokenizer(Protocol):
         """Return the index in `split_words(text)` of the word that each id belongs to.
 
         Args:
-            text: Text of the user whose encoding is `ids`, or that they decode to.
+            text: Text of the user: the text that was encoded, or the text that `ids` decode to.
             ids: Token ids without BOS and EOS.
             spans: The spans of the text that are symbols in `ids`.
         """
@@ -81,7 +81,7 @@ class SamplingTokenizer(Tokenizer, Protocol):
 
         Args:
             lines: Text.
-            seed: Seed in [0, 2**32); the result depends on it and on the lines alone.
+            seed: Seed in [0, 2**32); equal arguments give equal results.
             alpha: As `SentencePieceConfig.sampling_alpha`.
             nbest: As `SentencePieceConfig.sampling_nbest`.
         """
@@ -147,8 +147,7 @@ register_tokenizer = TOKENIZERS.register
 
 
 class _Wrapper:
-    """A wrapper around another tokenizer, which does everything that the wrapper does not
-    override."""
+    """A wrapper that passes calls on to an inner tokenizer, unless a subclass overrides them."""
 
     rules = IDENTITY
 
@@ -184,8 +183,8 @@ class _Wrapper:
 class SymbolTokenizer(_Wrapper):
     """A tokenizer that keeps symbols whole: each is one token wherever it occurs in a text.
 
-    The symbols follow the tokens of the other tokenizer, which encodes the text between them. A
-    symbol is a word of its own: one space on each side belongs to it, and decoding writes it. A
+    The symbols follow the tokens of the inner tokenizer, which encodes the text between symbols. A
+    symbol is a word of its own: encoding drops one space on each side, and decoding adds it. A
     symbol that begins or ends with a letter or digit is not found inside a longer word.
 
     Example:
@@ -225,7 +224,7 @@ class SymbolTokenizer(_Wrapper):
         groups, symbols = self._split(ids)
         matches = list(self.pattern.finditer(text))
         if [self._ids[match[1]] for match in matches] != symbols:
-            # Tokens of the inner tokenizer spell a symbol.
+            # Here, tokens of the inner tokenizer spell a symbol.
             return word_indices(text, [None if i == UNK else self.decode([i]) for i in ids])
         indices = []
         start = 0
@@ -272,7 +271,7 @@ class SymbolTokenizer(_Wrapper):
 
 
 class RuledTokenizer(_Wrapper):
-    """A tokenizer whose texts follow rules: it reads normalized text, with symbols for spans.
+    """A tokenizer with text rules: it reads normalized text, with symbols for protected spans.
 
     Example:
         >>> from seq2seq.data.tokenizers.words import CharacterTokenizer
@@ -282,7 +281,7 @@ class RuledTokenizer(_Wrapper):
     """
 
     def __init__(self, inner: Tokenizer, rules: TextRules) -> None:
-        """Put rules before a tokenizer, whose vocabulary has the symbols if spans are protected."""
+        """Add rules to a tokenizer; if they protect spans, its vocabulary must have the symbols."""
         super().__init__(inner)
         self.rules = rules
 
@@ -377,8 +376,8 @@ def _both(tokenizers: TokenizerPair, wrap: Callable[[Tokenizer], Tokenizer]) -> 
 _FEWEST_SPANS = 50
 """Minimum number of spans that targets copy from sources; with fewer, nothing is protected."""
 _ENOUGH_SPANS, _SMALLEST_SHARE = 20, 0.4
-"""If the training text has enough spans of a kind, the kind is protected if targets copy this share
-of them."""
+"""A kind that has at least this many spans is protected only if targets copy at least this share of
+the spans."""
 
 
 def choose_rules(config: TokenizerConfig, corpus: Corpus) -> TextRules:
@@ -512,7 +511,7 @@ def with_tags(config: TokenizerConfig, data: DataConfig) -> TokenizerConfig:
 
 
 def required_tags(data: DataConfig) -> list[str]:
-    """Return the tags of the training corpora if every corpus has one, else none."""
+    """Return the tags of the training corpora if every corpus has one, else an empty list."""
     if not isinstance(data, FilesConfig):
         return []
     tags = list(dict.fromkeys(each.tag for each in data.train_sets()))

@@ -53,7 +53,7 @@ class SentencePieceTokenizer:
         """Load a model from the bytes that SentencePiece's trainer wrote."""
         self.model = model
         self._processor = SentencePieceProcessor(model_proto=model)
-        # Every rule but identity turns a full-width letter into an ordinary one.
+        # Every normalization except identity turns a full-width letter into an ordinary one.
         self._normalizes = _FULL_WIDTH not in self._processor.normalize(_FULL_WIDTH)
 
     @property
@@ -137,11 +137,11 @@ def _restrict_target(
     tokenizer: SentencePieceTokenizer, targets: Iterable[str], *, is_bpe: bool
 ) -> TokenizerPair:
     """Give the first ids to the tokens that targets need, and restrict the target tokenizer to
-    them.
+    these tokens.
 
-    Both tokenizers split these targets as the given tokenizer does, because the segmentation of a
-    text depends only on the tokens that it passes through, and these are kept. All characters are
-    kept too, so the target tokenizer also covers every other text that the source tokenizer covers.
+    Both tokenizers split these targets as the given tokenizer does, because they keep all tokens of
+    these segmentations, and the tokens that BPE merges into them. All characters are also kept, so
+    the target tokenizer covers every text that the source tokenizer covers.
     """
     labels = tokenizer.tokens(range(len(tokenizer)))
     ids = {label: i for i, label in enumerate(labels) if i >= len(SPECIAL_TOKENS)}

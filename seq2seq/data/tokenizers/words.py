@@ -1,4 +1,4 @@
-"""Words or characters as tokens, from a list of the frequent ones.
+"""Words or characters as tokens, from a list of frequent words or characters.
 
 Words are split by torchtext and keep marks where the text has no space, so that the text can be
 restored. The packages for words take almost a second to load, so only the functions that need them
@@ -233,7 +233,7 @@ class WordTokenizer(_ListTokenizer):
 
 
 def _rule_language(tokenizer: str, language: str) -> str:
-    """Return the language whose rules apply: English for moses where it has no rules."""
+    """Return the language whose rules apply: English if moses has none for the language."""
     if tokenizer != "moses" or language in _moses_languages():
         return language
     logger.warning(
@@ -258,7 +258,7 @@ def _count(
 
 
 def _merge_rare_forms(counts: Counter[str], min_frequency: int) -> Counter[str]:
-    """Add the counts of rare words to the most frequent form of the word with other marks."""
+    """Add the count of each rare form of a word to its most frequent form, with other marks."""
     merged = Counter[str]()
     forms: dict[str, str] = {}
     for unit, count in counts.most_common():
@@ -273,7 +273,7 @@ def _choose(
     label: str,
     span_symbols: Sequence[str],
 ) -> list[str]:
-    """Return the symbols and the most frequent units, as many as the vocabulary may hold."""
+    """Return the symbols and the most frequent units, as many as fit into the vocabulary."""
     if not counts:
         raise ValueError(f"{label}: no text to train a tokenizer on; give a corpus with pairs")
     limit = config.vocabulary_size - len(SPECIAL_TOKENS)
@@ -338,7 +338,7 @@ def _are_joined(words: Sequence[str], text: str) -> Iterator[bool]:
 
 
 def _rank(character: str) -> int:
-    """Return the rank of the end of a word; of two joined words, the lower one gets the mark."""
+    """Rank a character at an end of a word; of two joined words, the lower rank gets the mark."""
     return 2 if character in SYMBOLS else int(character.isalnum())
 
 
