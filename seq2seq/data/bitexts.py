@@ -241,7 +241,7 @@ def _read_po(path: Path, *_: object) -> _Found:
         from babel.messages.pofile import PoFileError, read_po
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            f"{path} needs Babel to be read: pip install 'attention-seq2seq[prepare]'"
+            f"reading {path} needs Babel; run: pip install 'attention-seq2seq[prepare]'"
         ) from error
     try:
         with open_text(path) as file:

@@ -401,8 +401,8 @@ class SentencePieceConfig(TokenizerConfig):
             )
         if nbest != -1 and (nbest < 2 or is_bpe):
             raise ValueError(
-                f"tokenizer.sampling_nbest={nbest} must be -1, for all, or at least 2 with "
-                "tokenizer=unigram; BPE has no list of best segmentations"
+                f"tokenizer.sampling_nbest={nbest} must be -1 (all segmentations) or, with "
+                "tokenizer=unigram, at least 2; BPE has no list of best segmentations"
             )
 
 

@@ -18,8 +18,7 @@ from seq2seq.text.rules import split_words
 logger = logging.getLogger(__name__)
 
 _CHUNK_SIZE = MAX_LINE
-"""Size in bytes; at most the limit of a line, so that only a line across two chunks can exceed the
-limit."""
+"""Number of bytes read at once; a line within one chunk cannot be longer than `MAX_LINE`."""
 _LANGUAGE = re.compile("(?!src|tgt|trg|txt|tsv|csv|ref|hyp|tok|raw)[a-z]{2,3}([-_][A-Za-z0-9]+)*")
 """Pattern of a language code, such as de, deu or zh-Hant, but not of a usual file extension."""
 _OTHER_TABLES = (

@@ -178,7 +178,7 @@ def build_bleu(rule: ScoringRule, *, key: str) -> "BLEU":
         ValueError: The tokenizer needs a package that is not installed, or a file that cannot be
             downloaded.
     """
-    # Imported here, so that a training starts before it has loaded this module.
+    # Imported here, so that training starts without waiting for sacreBLEU.
     from sacrebleu.metrics.bleu import BLEU
 
     tokenize = rule.bleu_tokenize

@@ -42,8 +42,8 @@ from seq2seq.registry import Registry
 logger = logging.getLogger(__name__)
 
 _MIN_WEIGHT = 1e-20
-"""Minimum attention weight in a logarithm; smaller weights are replaced by it. The gradient 1 /
-weight times fp16's loss scale must stay within fp32, and smaller weights would hardly change."""
+"""Attention weights are raised to at least this value before the logarithm, so that the gradient,
+1 / weight times the loss scale of fp16, does not overflow fp32."""
 _GUIDED_KEY = "training.guided_attention.weight"
 _NO_LINKS = "; give word links in a third file, 'data.train=[my/a.de,my/a.en,my/a.align]'"
 _LINKS_FORMAT = 2
@@ -127,7 +127,7 @@ def training_loss(
             feeds every true token.
     """
     output = model(batch.source_ids, batch.source_mask, batch.previous_ids, forced_mask)
-    # Indices: the backward pass of a mask adds element by element.
+    # Indices, because the backward pass of a mask is slow: it adds one element at a time.
     real = batch.target_places
     readouts = model.decoder.readout_dropout(output.readouts.flatten(0, 1).index_select(0, real))
     decoded = Decoded(model, batch, output, readouts)

@@ -291,7 +291,7 @@ class Trainer:
             warn_of_zero_scores(metric)
 
     def _keep_best(self, model: Seq2Seq) -> None:
-        """Keep the validated weights if they are among the best, in rank 0."""
+        """On rank 0, keep the validated weights if they are among the best."""
         progress = self.progress
         if self.ranks.is_first:
             kept = self.directory.keep_best(
