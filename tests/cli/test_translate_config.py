@@ -103,7 +103,7 @@ def test_several_translations_that_nothing_writes_are_refused():
     samples = SamplingConfig(num_samples=4, n_best=2)
     for decoding in (BEAM, samples):
         with pytest.raises(
-            ValueError, match=r"^decoding\.n_best=2 .* output_format=text writes the be"
+            ValueError, match=r"^decoding\.n_best=2 .* output_format=text writes only the be"
         ):
             make_translate_config("run", decoding=decoding)
     for shown in (
