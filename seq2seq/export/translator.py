@@ -21,7 +21,7 @@ from seq2seq.export.folder import (
 from seq2seq.export.search import Arrays, Booleans, Floats, Integers, Step, search
 from seq2seq.inference.lines import Batch, LineTranslator
 from seq2seq.inference.tally import StreamCounts
-from seq2seq.runtime.process import map_in_workers
+from seq2seq.runtime.process import MOST_WORKERS, map_in_workers
 from seq2seq.search.config import BeamConfig, DecodingConfig, Hypothesis
 from seq2seq.text.rules import TextRules
 from seq2seq.text.sentences import TextHabits
@@ -46,8 +46,8 @@ class OnnxTranslator(LineTranslator):
             weights=np.zeros((runtime.num_heads, 1, 1), np.float32),
         )
         self.graphs = _Graphs(folder, vocabulary_size=len(target), symbols=runtime.symbols)
-        self._map = partial(map_in_workers, num_workers=threads)
-        self._num_workers = threads
+        self._map = partial(map_in_workers, num_threads=threads)
+        self._num_workers = min(threads, MOST_WORKERS)
 
     @classmethod
     def load(cls, folder: str | Path, *, threads: int = 1) -> "OnnxTranslator":
@@ -55,8 +55,8 @@ class OnnxTranslator(LineTranslator):
 
         Args:
             folder: Path of the folder.
-            threads: Number of batches that are translated at once, each by one CPU thread. The
-                products of a step are too small to be split over threads.
+            threads: Number of batches that are translated at once, up to eight, each by one
+                thread. The products of a step are too small to be split over threads.
 
         Raises:
             FileNotFoundError: There is no such folder.

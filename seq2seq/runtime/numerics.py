@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from seq2seq.runtime.devices import Device, Precision
-from seq2seq.runtime.process import MOST_WORKERS, DeviceMemoryError, map_in_workers
+from seq2seq.runtime.process import DeviceMemoryError, map_in_workers
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -295,9 +295,9 @@ def map_in_threads(
         The results, in the order of the items.
     """
     num_threads = torch.get_num_threads()
-    num_workers = max(min(num_threads, len(items), MOST_WORKERS), 1)
-    share = functools.partial(torch.set_num_threads, num_threads // num_workers)
     try:
-        yield from map_in_workers(function, items, num_workers=num_workers, start=share)
+        yield from map_in_workers(
+            function, items, num_threads=num_threads, start=torch.set_num_threads
+        )
     finally:
         torch.set_num_threads(num_threads)  # new threads start with this number

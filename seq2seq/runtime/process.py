@@ -253,20 +253,22 @@ def map_in_workers(
     function: Callable[[_Item], _Result],
     items: Sequence[_Item],
     *,
-    num_workers: int,
-    start: Callable[[], object] = int,
+    num_threads: int,
+    start: Callable[[int], object] = int,
 ) -> Iterator[_Result]:
-    """Yield the result of each item, in order, computing as many at once as there are workers.
+    """Yield the result of each item, in order, computing several items at once in threads.
 
     Args:
         function: Function of one item; it must not change data that its calls share.
         items: Items to process. Results are kept until the caller takes them.
-        num_workers: Number of threads; a single item or worker needs none.
-        start: Called in each thread before its first item.
+        num_threads: Number of items at once, but at most `MOST_WORKERS`. Without a second item or
+            thread, the caller's thread computes.
+        start: Called in each new thread, with its share of `num_threads`.
     """
-    num_workers = min(num_workers, len(items), MOST_WORKERS)
+    num_workers = min(num_threads, len(items), MOST_WORKERS)
     if num_workers < 2:
         yield from map(function, items)
         return
-    with ThreadPoolExecutor(num_workers, initializer=start) as pool:
+    share = num_threads // num_workers
+    with ThreadPoolExecutor(num_workers, initializer=start, initargs=(share,)) as pool:
         yield from pool.map(function, items)

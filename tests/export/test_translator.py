@@ -64,7 +64,13 @@ def test_translations_are_those_of_the_translator(original, translator, decoding
             )
 
 
-def test_threads_share_the_lines_of_a_single_batch(translator, monkeypatch):
+@pytest.mark.parametrize(
+    ("threads", "num_lines", "expected"), [(2, 5, [2, 3]), (1000, 24, 8 * [3])]
+)
+def test_threads_share_the_lines_of_a_single_batch(
+    exported, monkeypatch, threads, num_lines, expected
+):
+    translator = OnnxTranslator.load(exported, threads=threads)
     sizes = []
 
     def recording(graphs, sources, *rest, **options):
@@ -72,9 +78,9 @@ def test_threads_share_the_lines_of_a_single_batch(translator, monkeypatch):
         return search(graphs, sources, *rest, **options)
 
     monkeypatch.setattr("seq2seq.export.translator.search", recording)
-    translator(5 * ["ein hund rennt"], GreedyConfig(), batch_size=64)
+    translator(num_lines * ["ein hund rennt"], GreedyConfig(), batch_size=64)
 
-    assert sorted(sizes) == [2, 3]
+    assert sorted(sizes) == expected
 
 
 def test_an_exported_model_of_longer_texts_does_not_split_lines(exported):
