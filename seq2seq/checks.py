@@ -107,7 +107,7 @@ class Texts:
 
 
 class Mark(Enum):
-    """What it means to change a key; each key of a training run has one of the first three
+    """The effect of changing a key; each key of a training run has one of the first three
     marks."""
 
     free = "free"

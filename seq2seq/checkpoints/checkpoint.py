@@ -34,7 +34,7 @@ FORMAT = 1
 
 
 class TrainingState(TypedDict):
-    """What resuming a run needs besides the weights, as tensors and plain types."""
+    """State for resuming a run besides the weights, as tensors and plain types."""
 
     fingerprint: str
     """Fingerprint of the training corpus."""

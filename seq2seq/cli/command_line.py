@@ -1,4 +1,4 @@
-"""What all commands share: `key=value` arguments without quotes, and errors in one line."""
+"""The parts of every command: `key=value` arguments without quotes, and errors in one line."""
 
 import contextlib
 import csv
