@@ -20,8 +20,8 @@ from typing import Any
 
 REQUIREMENTS = ("ctranslate2==4.8.5", "numpy")
 SIZES = {"tiny": ((4, 4), 128, 256, 4), "marian": ((6, 2), 256, 1536, 8)}
-"""Layers of encoder and decoder, model size, size of the feed-forward layers, and heads: the tiny
-Transformer of fairseq's IWSLT recipes, and Marian's tiny one."""
+"""Layers of encoder and decoder, model size, size of the feed-forward layers, and heads: the Tiny
+Transformer of Wu et al. 2021, as in race.py, and Marian's tiny one."""
 VOCABULARY = 8000
 NUM_SENTENCES = 1000
 SOURCE_LENGTH, TARGET_LENGTH = 16.2, 16

@@ -4,11 +4,12 @@
     python benchmarks/race.py run --data DIR --system joeynmt --minutes 5 15 30 60 --seed 1
     python benchmarks/race.py chart
 
-`run` appends a row for each budget to --work/race.csv. A budget is processor time of the training,
-validation included. seq2seq trains anew for each budget, with `experiment=best` and
-`training.max_minutes`, which sets its schedule. JoeyNMT trains once, and its best checkpoint so far
-is copied at the end of each budget, because its schedule does not depend on the budget. Both
-translate the test set with a beam of 5.
+`run` appends a row for each budget to --work/race.csv, with the processor time that the training
+took, validation included. The budgets of JoeyNMT are processor time, those of seq2seq are time of
+the clock, so the machine should be idle. seq2seq trains anew for each budget, with
+`experiment=best` and `training.max_minutes`, which sets its schedule. JoeyNMT trains once, and its
+best checkpoint so far is copied at the end of each budget, because its schedule does not depend on
+the budget. Both translate the test set with a beam of 5.
 
 DIR contains {train,val,test_2016_flickr}.{de,en}.gz; other sets need --test. The Transformer is
 the Tiny configuration of Wu et al. 2021 ("Good for misconceived reasons") for Multi30k: 4 layers, 4
