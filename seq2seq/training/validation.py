@@ -161,19 +161,13 @@ class Evaluator:
         """Read the references of some rows, teacher-forced, and translate the sources."""
         data, encoded = self.data, self.data.encoded
         way_out = f"lower training.validation.batch_size={self.batch_size}"
-        rules = self.tokenizers.source.rules
-        spans = [rules.prepare(data.sources[row]).spans for row in rows]
-        sources, references = (
-            [
-                EncodedLine(texts[row], ids[row].tolist(), own)
-                for row, own in zip(rows, spans, strict=True)
-            ]
-            for texts, ids in (
-                (data.sources, encoded.source_rows),
-                (data.references, encoded.target_rows),
-            )
-        )
-        pairs = list(map(EncodedPair, sources, references))
+        pairs = []
+        for row in rows:
+            source, reference = data.sources[row], data.references[row]
+            spans = self.tokenizers.source.rules.prepare(source).spans
+            source_line = EncodedLine(source, encoded.source_rows[row].tolist(), spans)
+            target_line = EncodedLine(reference, encoded.target_rows[row].tolist(), spans)
+            pairs.append(EncodedPair(source_line, target_line))
         try:
             read = translator.score_batch(pairs, way_out=way_out)
         except FloatingPointError as error:
