@@ -7,9 +7,9 @@ import logging
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
@@ -37,53 +37,12 @@ MAIN = "main"
 _MAIN_SCORES = ("bleu", "loss")
 
 
-class EventFile:
-    """Events of one process, in a file that TensorBoard reads.
+class TensorBoard:
+    """A context that writes the curves, translations and attention maps of a run.
 
     Unlike SummaryWriter it has no thread: a disk error is raised where it occurs, without an extra
     traceback from a thread.
     """
-
-    def __init__(self, file: BinaryIO) -> None:
-        """Begin a file of events."""
-        self._file = file
-        self._records = RecordWriter(file)
-        self._write(Event(file_version="brain.Event:2"))
-
-    def add(self, summary: Summary, update: int) -> None:
-        """Add a point, text or image of an update."""
-        self._write(Event(summary=summary, step=update))
-
-    def add_image(self, tag: str, figure: "Figure", update: int) -> None:
-        """Add a figure of an update."""
-        png = io.BytesIO()
-        figure.savefig(png, format="png")
-        width, height = figure.canvas.get_width_height()
-        image = Summary.Image(
-            width=width, height=height, colorspace=4, encoded_image_string=png.getvalue()
-        )
-        self.add(Summary(value=[Summary.Value(tag=tag, image=image)]), update)
-
-    def replace_from(self, update: int) -> None:
-        """Make TensorBoard drop all points of earlier files from this update on."""
-        self._write(Event(session_log=SessionLog(status=SessionLog.START), step=update))
-
-    def flush(self) -> None:
-        """Pass all added events to the operating system; a killed process loses only later
-        events."""
-        self._file.flush()
-
-    def close(self) -> None:
-        """Flush and close the file."""
-        self._file.close()
-
-    def _write(self, event: Event) -> None:
-        event.wall_time = time.time()
-        self._records.write(event.SerializeToString())
-
-
-class TensorBoard:
-    """A context that writes the curves, translations and attention maps of a run."""
 
     def __init__(
         self, path: Path | None, *, first_update: int, tracker: "Tracker | None" = None
@@ -97,12 +56,14 @@ class TensorBoard:
             tracker: Also gets the points.
         """
         self.tracker = tracker or Tracker(Service())
-        if path is None:
-            self._file = EventFile(create_file(Path(os.devnull)))
-        else:
+        if path is not None:
             path.mkdir(parents=True, exist_ok=True)
-            self._file = EventFile(create_file(new_event_file(path)))
-        self._file.replace_from(first_update)
+        self._file = create_file(Path(os.devnull) if path is None else new_event_file(path))
+        self._records = RecordWriter(self._file)
+        self._write(Event(file_version="brain.Event:2"))
+        # TensorBoard drops all points of earlier files from this update on.
+        restart = SessionLog(status=SessionLog.START)
+        self._write(Event(session_log=restart, step=first_update))
 
     def __enter__(self) -> "TensorBoard":
         return self
@@ -112,7 +73,10 @@ class TensorBoard:
         self.tracker.close()
 
     def flush(self) -> None:
-        """Write all points before a checkpoint is saved, so that a resumed run repeats none."""
+        """Pass all points to the operating system before a checkpoint is saved.
+
+        A killed process then loses only later points, and a resumed run repeats none.
+        """
         self._file.flush()
 
     def updates(
@@ -132,7 +96,7 @@ class TensorBoard:
             finite = interval.updates - interval.overflows
             values["train/gradient_norm"] = interval.gradient_norm / finite
         self._scalars(values, progress.update)
-        self._main({"train_loss": means["loss"]}, progress.update)
+        self._draw({f"{MAIN}/train_loss": means["loss"]}, progress.update)
         self.position("train", progress)
 
     def position(self, part: Literal["train", "valid"], progress: Progress) -> None:
@@ -147,12 +111,13 @@ class TensorBoard:
             for number, head in enumerate(evaluation.heads, start=1):
                 values = {f"valid/{name}/head_{number}": value for name, value in head.items()}
                 self._scalars(values, update)
-            self._file.add_image("valid/heads", head_figure(evaluation.heads), update)
+            self._add_image("valid/heads", head_figure(evaluation.heads), update)
 
     def other_validation(self, part: str, evaluation: Evaluation, *, update: int) -> None:
         """Add the scores on a validation set to its curves."""
-        self._scalars({f"{part}/{name}": v for name, v in evaluation.scores.items()}, update)
-        self._main({f"{part}_{name}": evaluation.scores[name] for name in _MAIN_SCORES}, update)
+        scores = evaluation.scores
+        self._scalars({f"{part}/{name}": value for name, value in scores.items()}, update)
+        self._draw({f"{MAIN}/{part}_{name}": scores[name] for name in _MAIN_SCORES}, update)
 
     def samples(self, evaluation: Evaluation, *, update: int) -> None:
         """Add the kept translations, each with an attention map for each head."""
@@ -165,33 +130,44 @@ class TensorBoard:
             }
             shown = "  \n".join(f"**{name}** {_literal(each)}" for name, each in texts.items())
             summary = text(f"valid_text/{index}", shown)  # type: ignore[no-untyped-call]
-            self._file.add(summary, update)
+            self._write(Event(summary=summary, step=update))
             tag = f"valid_attention/{index}"
             num_heads, num_rows, _ = best.attention_weights.shape
             for head in range(num_heads if num_rows else 0):
                 weights = best.attention_weights[head : head + 1]
                 figure = attention_figure(weights, translation.source_tokens, best.tokens)
                 name = tag if num_heads == 1 else f"{tag}/head_{head + 1}"
-                self._file.add_image(name, figure, update)
-
-    def _main(self, values: Mapping[str, float], update: int) -> None:
-        """Add the points also to the group of charts that TensorBoard shows first."""
-        for summary in _points({f"{MAIN}/{name}": value for name, value in values.items()}):
-            self._file.add(summary, update)
+                self._add_image(name, figure, update)
 
     def _scalars(self, values: Mapping[str, float], update: int) -> None:
-        for summary in _points(values):
-            self._file.add(summary, update)
+        self._draw(values, update)
         self.tracker.add(values, update)
+
+    def _draw(self, values: Mapping[str, float], update: int) -> None:
+        """Add points that a tracking service does not get."""
+        for tag, value in values.items():
+            self._add(Summary.Value(tag=tag, simple_value=value), update)
+
+    def _add_image(self, tag: str, figure: "Figure", update: int) -> None:
+        png = io.BytesIO()
+        figure.savefig(png, format="png")
+        width, height = figure.canvas.get_width_height()
+        image = Summary.Image(
+            width=width, height=height, colorspace=4, encoded_image_string=png.getvalue()
+        )
+        self._add(Summary.Value(tag=tag, image=image), update)
+
+    def _add(self, value: Summary.Value, update: int) -> None:
+        self._write(Event(summary=Summary(value=[value]), step=update))
+
+    def _write(self, event: Event) -> None:
+        event.wall_time = time.time()
+        self._records.write(event.SerializeToString())
 
 
 def _literal(shown: str) -> str:
     """Escape what would be Markdown or HTML."""
     return re.sub(r"([\\`*_{}\[\]()#+.!-])", r"\\\1", html.escape(shown, quote=False))
-
-
-def _points(values: Mapping[str, float]) -> Iterator[Summary]:
-    return (Summary(value=[Summary.Value(tag=tag, simple_value=values[tag])]) for tag in values)
 
 
 def new_event_file(folder: Path) -> Path:

@@ -15,12 +15,10 @@ from tensorboard.backend.event_processing.event_file_loader import EventFileLoad
 from tiny_training import event_files, read_scalars, read_tags, tiny_config, tiny_run
 
 from seq2seq.data.tokenizers.words import CharacterTokenizer
-from seq2seq.files.atomic import create_file
 from seq2seq.inference.translations import EncodedLine, make_translation
 from seq2seq.search.config import Hypothesis
 from seq2seq.training import curves
 from seq2seq.training.curves import (
-    EventFile,
     Service,
     TensorBoard,
     Tracker,
@@ -183,11 +181,12 @@ def test_the_names_of_later_files_follow_even_if_the_clock_was_set_back(tmp_path
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a full device")
-def test_a_full_disk_is_an_error_of_the_call_that_meets_it():
-    file = EventFile(create_file(Path("/dev/full")))
+def test_a_full_disk_is_an_error_of_the_call_that_meets_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(curves, "new_event_file", lambda folder: Path("/dev/full"))
+    board = TensorBoard(tmp_path, first_update=1)
 
-    with pytest.raises(OSError, match="/dev/full") as raised:
-        file.close()
+    with pytest.raises(OSError, match="/dev/full") as raised, board:
+        pass
 
     assert raised.value.filename == "/dev/full"
 
