@@ -1,6 +1,7 @@
 """The training loop: updates, curves, validations and checkpoints until the budget is used up."""
 
 import logging
+import math
 import signal
 import time
 from collections.abc import Iterator, Sequence
@@ -25,7 +26,6 @@ from seq2seq.training.run_directory import RunDirectory
 from seq2seq.training.schedules import learning_rate_factor, teacher_forcing_ratio
 from seq2seq.training.updates import NonFiniteError, Updater
 from seq2seq.training.validation import (
-    Evaluation,
     Evaluator,
     add_to_history,
     metric_value,
@@ -97,6 +97,7 @@ class Trainer:
             self._delete_steps()  # a killed process may have left some
         self._began = time.monotonic() - progress.seconds
         first_update = progress.update + 1
+        save_seconds = 60 * (training.save_every_minutes or math.inf)
         path = self.directory.tensorboard if is_first else None
         tracker = None if path is None else open_tracker(self.config, path)
         with (
@@ -125,7 +126,7 @@ class Trainer:
                     raise Interrupted(stop_signal)
                 if progress.validation_is_due(training):
                     self._validate(board)
-                elif self._save_is_due():
+                elif time.monotonic() - self._saved_at >= save_seconds:
                     self._save_last(board)
             if progress.validated_update < progress.update:
                 self._validate(board)
@@ -264,7 +265,10 @@ class Trainer:
         except Interrupted:
             self._save_last(board)
             raise
-        self._count_validation(evaluation)
+        metric, zero_scores = self.config.training.validation.metric, progress.zero_scores
+        progress.count_validation(metric_value(evaluation, metric), self.config.training)
+        if zero_scores < progress.zero_scores == 2:
+            warn_of_zero_scores(metric)
         self._keep_best(model)
         logger.info(
             "update %d, epoch %.1f, %.1f min, valid %s",
@@ -282,13 +286,6 @@ class Trainer:
             logger.info("update %d, %s %s", progress.update, name, other)
             board.other_validation(name, other, update=progress.update)
         self._save_last(board)
-
-    def _count_validation(self, evaluation: Evaluation) -> None:
-        metric, zero_scores = self.config.training.validation.metric, self.progress.zero_scores
-        value = metric_value(evaluation, metric)
-        self.progress.count_validation(value, self.config.training)
-        if zero_scores < self.progress.zero_scores == 2:
-            warn_of_zero_scores(metric)
 
     def _keep_best(self, model: Seq2Seq) -> None:
         """On rank 0, keep the validated weights if they are among the best."""
@@ -319,10 +316,6 @@ class Trainer:
         if self.progress.best:  # an empty list was reset; last.pt still has the old list
             keeps_several = self.config.training.validation.keep_best > 1
             self.directory.delete_steps(besides=self.progress.best_updates if keeps_several else [])
-
-    def _save_is_due(self) -> bool:
-        minutes = self.config.training.save_every_minutes
-        return minutes is not None and time.monotonic() - self._saved_at >= 60 * minutes
 
     def _checkpoint(self, model: Seq2Seq, state: TrainingState | None = None) -> Checkpoint:
         return Checkpoint(
