@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from seq2seq.evaluation.measures import Sentences, measure
+from seq2seq.files.atomic import write_text
 from seq2seq.studies.charts import bleu_by_length
 from seq2seq.studies.comparison import compare_with_baseline
 from seq2seq.studies.report import Study
@@ -60,7 +61,7 @@ def write_run(
         "best_update": 12,
     }
     directory = RunDirectory(path)
-    directory.write("results.json", json.dumps(results))
+    write_text(directory.results, json.dumps(results))
     texts = Sentences(translations=translations, references=[references])
     directory.write_statistics("test", measure(texts))
     for name, lines in (("test.hyp", translations), ("test.ref", references)):

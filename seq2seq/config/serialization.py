@@ -18,7 +18,7 @@ from seq2seq.config.composition import (
 )
 from seq2seq.config.plugins import how_to_load
 from seq2seq.config.schema import TrainConfig, config_groups
-from seq2seq.files.atomic import whole_file
+from seq2seq.files.atomic import write_text
 
 
 class UnsupportedConfigError(ValueError):
@@ -114,9 +114,7 @@ def config_differences(first: TrainConfig, second: TrainConfig, *wanted: Mark) -
 
 def save_config(config: TrainConfig, path: Path) -> None:
     """Write a configuration as YAML."""
-    text = OmegaConf.to_yaml(OmegaConf.create(config_to_dict(config)))
-    with whole_file(path) as file:
-        file.write(text.encode("utf-8"))
+    write_text(path, OmegaConf.to_yaml(OmegaConf.create(config_to_dict(config))))
 
 
 def load_saved_config(path: Path) -> TrainConfig:

@@ -73,6 +73,12 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         raise OSError(cause.errno, cause.strerror, str(path)) from error
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a file in UTF-8 as `whole_file` does."""
+    with whole_file(path) as file:
+        file.write(text.encode("utf-8"))
+
+
 @contextlib.contextmanager
 def whole_files() -> Iterator[NewFile]:
     """Yield a function that opens files, which get their names together when all are on disk.

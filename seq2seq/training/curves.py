@@ -18,7 +18,7 @@ from torch.utils.tensorboard.summary import text
 
 from seq2seq.config.schema import Monitor, TrainConfig
 from seq2seq.config.serialization import flatten_config
-from seq2seq.files.atomic import create_file, whole_file
+from seq2seq.files.atomic import create_file, write_text
 from seq2seq.training.losses import perplexity
 from seq2seq.training.progress import Progress
 from seq2seq.training.validation import Evaluation
@@ -289,8 +289,7 @@ def open_tracker(config: TrainConfig, directory: Path) -> Tracker:
         ) from error
     if service.id:
         directory.mkdir(parents=True, exist_ok=True)
-        with whole_file(path) as file:
-            file.write(service.id.encode())
+        write_text(path, service.id)
     return Tracker(service)
 
 

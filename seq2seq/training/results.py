@@ -16,6 +16,7 @@ from seq2seq.checkpoints.checkpoint import (
 )
 from seq2seq.checks import counted
 from seq2seq.config.schema import ScheduleName
+from seq2seq.files.atomic import write_text
 from seq2seq.model.seq2seq import count_parameters
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.training.preparation import EvaluationSet
@@ -106,15 +107,33 @@ def _average_best(trainer: Trainer) -> dict[str, object] | None:
 
 
 def _write(trainer: Trainer, found: FinalScores, average: dict[str, object] | None) -> None:
-    directory = trainer.directory
+    """Write the texts of each set, and results.json."""
+    directory, progress, numerics = trainer.directory, trainer.progress, trainer.numerics
     for name, evaluation in found.sets.items():
         _write_texts(directory, name, trainer.data.sets[name], evaluation)
-    results = _results(trainer, found)
+    summaries = {name: each.summary() for name, each in found.sets.items()}
+    results = {
+        "valid": summaries.pop("valid"),
+        "test": summaries.pop("test", None),
+        "other_valid": {name.removeprefix("valid."): each for name, each in summaries.items()},
+        "validations": read_history(directory),
+        "updates": progress.update,
+        "best_update": progress.best_updates[0],
+        "epochs": round(progress.epoch + progress.epoch_share, 2),
+        "seconds": round(progress.seconds, 1),
+        "target_tokens": progress.target_tokens,
+        "target_tokens_per_second": round(
+            progress.target_tokens / max(progress.update_seconds, 1e-9), 1
+        ),
+        "parameters": count_parameters(trainer.model),
+        "device": _device_name(numerics),
+        "training_data": trainer.data.fingerprint,
+        "precision": numerics.precision.value,
+        "attention": trainer.config.attention.name,
+    }
     if average is not None:
         results["average"] = average
-    directory.write(
-        directory.results.name, json.dumps(results, indent=2, ensure_ascii=False) + "\n"
-    )
+    write_text(directory.results, json.dumps(results, indent=2, ensure_ascii=False) + "\n")
 
 
 def log_results(trainer: Trainer, found: FinalScores) -> None:
@@ -195,31 +214,7 @@ def _write_texts(
     if data.gold is not None:
         texts["gold"] = map(str, data.gold)
     for suffix, lines in texts.items():
-        directory.write(directory.text(name, suffix).name, "".join(f"{line}\n" for line in lines))
-
-
-def _results(trainer: Trainer, found: FinalScores) -> dict[str, object]:
-    progress, numerics = trainer.progress, trainer.numerics
-    summaries = {name: each.summary() for name, each in found.sets.items()}
-    return {
-        "valid": summaries.pop("valid"),
-        "test": summaries.pop("test", None),
-        "other_valid": {name.removeprefix("valid."): each for name, each in summaries.items()},
-        "validations": read_history(trainer.directory),
-        "updates": progress.update,
-        "best_update": progress.best_updates[0],
-        "epochs": round(progress.epoch + progress.epoch_share, 2),
-        "seconds": round(progress.seconds, 1),
-        "target_tokens": progress.target_tokens,
-        "target_tokens_per_second": round(
-            progress.target_tokens / max(progress.update_seconds, 1e-9), 1
-        ),
-        "parameters": count_parameters(trainer.model),
-        "device": _device_name(numerics),
-        "training_data": trainer.data.fingerprint,
-        "precision": numerics.precision.value,
-        "attention": trainer.config.attention.name,
-    }
+        write_text(directory.text(name, suffix), "".join(f"{line}\n" for line in lines))
 
 
 def _device_name(numerics: Numerics) -> str:

@@ -14,7 +14,7 @@ from seq2seq.config.composition import describe_error
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import load_saved_config, save_config
 from seq2seq.evaluation.metrics import Array
-from seq2seq.files.atomic import is_temporary, whole_file
+from seq2seq.files.atomic import is_temporary, whole_file, write_text
 from seq2seq.files.lock import LOCK_NAME, DirectoryLock
 from seq2seq.files.text import read_lines
 
@@ -91,7 +91,7 @@ class RunDirectory:
 
     def record_overrides(self, overrides: Sequence[str]) -> None:
         """Write the overrides of a sweep's job, one a line."""
-        self.write(self.overrides.name, "".join(f"{each}\n" for each in overrides))
+        write_text(self.overrides, "".join(f"{each}\n" for each in overrides))
 
     def record_failure(self, reason: str, overrides: Sequence[str] = ()) -> None:
         """Write why a sweep's job failed, and its overrides; results of an earlier sweep are kept.
@@ -100,7 +100,7 @@ class RunDirectory:
         """
         if not self.has_results:
             self.path.mkdir(parents=True, exist_ok=True)
-            self.write(self.failure.name, "".join(f"{each}\n" for each in (reason, *overrides)))
+            write_text(self.failure, "".join(f"{each}\n" for each in (reason, *overrides)))
 
     def read_overrides(self) -> list[str]:
         """Return the overrides of a sweep's job; empty for any other run."""
@@ -216,11 +216,6 @@ class RunDirectory:
             number = path.stem.removeprefix("step-")
             if number.isdecimal() and int(number) not in besides:  # other files are the user's
                 path.unlink()
-
-    def write(self, name: str, text: str) -> None:
-        """Write a file atomically: it is complete or absent."""
-        with whole_file(self.path / name) as file:
-            file.write(text.encode("utf-8"))
 
     def _read_lines(self, file: Path) -> list[str]:
         try:

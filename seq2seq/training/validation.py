@@ -29,6 +29,7 @@ from seq2seq.evaluation.measures import (
     total_scores,
 )
 from seq2seq.evaluation.metrics import signature
+from seq2seq.files.atomic import write_text
 from seq2seq.inference.scoring import read_sentences
 from seq2seq.inference.translations import EncodedLine, EncodedPair, Translation
 from seq2seq.inference.translator import Translator
@@ -280,4 +281,4 @@ def add_to_history(directory: RunDirectory, evaluation: Evaluation, *, update: i
     kept = [each for each in read_history(directory) if each["update"] < update]
     kept.append({"update": update, **evaluation.scores})
     text = json.dumps({"validations": kept}, separators=(",", ":"))
-    directory.write(directory.validations.name, text + "\n")
+    write_text(directory.validations, text + "\n")
