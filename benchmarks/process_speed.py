@@ -145,7 +145,7 @@ def divided_batches(
     for rows in itertools.cycle(batches.epoch(0)):
         batch = collate(encoded, rows).to(numerics.device)
         total = torch.tensor([float(batch.target_mask.sum())], device=numerics.device)
-        sum_over_processes([total])
+        sum_over_processes(total)
         yield batch, int(total)
 
 

@@ -5,7 +5,7 @@ import gc
 import itertools
 import os
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import cache
 from typing import NamedTuple, TypeVar, cast
@@ -177,13 +177,12 @@ def _store() -> Store:
     return cast(Store, store)
 
 
-def sum_over_processes(tensors: Iterable[Tensor]) -> None:
-    """Replace each tensor with its sum over all processes, in place."""
+def sum_over_processes(tensor: Tensor) -> None:
+    """Replace a tensor with its sum over all processes, in place."""
     # A process group that the caller created for one process may have no backend for the CPU.
     if distributed.is_initialized() and distributed.get_world_size() > 1:
         with lost_processes_named():
-            for tensor in tensors:
-                distributed.all_reduce(tensor)
+            distributed.all_reduce(tensor)
 
 
 def sum_gradients(model: nn.Module) -> None:
@@ -198,7 +197,7 @@ def sum_gradients(model: nn.Module) -> None:
             parameter.grad = torch.zeros_like(parameter)
         gradients.append(parameter.grad)
     joined = torch.cat([gradient.flatten() for gradient in gradients])
-    sum_over_processes([joined])
+    sum_over_processes(joined)
     sums = torch.split(joined, [gradient.numel() for gradient in gradients])
     for gradient, total in zip(gradients, sums, strict=True):
         gradient.copy_(total.view_as(gradient))

@@ -230,7 +230,7 @@ class Trainer:
         own_seconds = self._seconds_so_far() if self.ranks.is_first else 0.0
         own = (num_tokens, own_seconds, received or 0)
         shared = torch.tensor(own, dtype=torch.float64)  # on the CPU: the host needs it at once
-        sum_over_processes([shared])
+        sum_over_processes(shared)
         all_tokens, seconds, any_signal = shared.tolist()
         return int(all_tokens), seconds, received or (signal.SIGTERM if any_signal else 0)
 

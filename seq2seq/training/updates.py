@@ -77,7 +77,7 @@ class Updater:
                 raise
             shortage = _describe_shortage(batches, update, self._config.training)
             raise DeviceMemoryError(shortage) from error
-        sum_over_processes([sums])
+        sum_over_processes(sums)
         sum_gradients(self._model)
         norm = self._clip()
         # The host waits for a GPU only here, where it reads all results at once.

@@ -39,7 +39,7 @@ def main(folder: Path, overrides: list[str]) -> None:
 def exchange(path: Path, ranks: Ranks) -> None:
     """Sum, gather and broadcast values that differ between the processes."""
     total = torch.tensor([1.0 + ranks.rank])
-    sum_over_processes([total])
+    sum_over_processes(total)
     frozen = nn.Linear(1, 1).requires_grad_(False)
     layers = nn.ModuleList([nn.Linear(2, 3), nn.Linear(3, 1), frozen])
     first = layers[0]
