@@ -2,11 +2,13 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 from tensorboard.util import tensor_util
 
+from seq2seq.checkpoints.checkpoint import TrainingState
 from seq2seq.config.schema import TrainConfig, build_model, load_config
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.runtime.numerics import Numerics, choose_numerics
@@ -98,6 +100,15 @@ def tiny_trainer(folder: Path, *overrides: str) -> Trainer:
         ranks=Ranks(0, 0, 1),
         directory=directory,
     )
+
+
+def training_state(trainer: Trainer) -> TrainingState:
+    """Return what last.pt would have besides the weights."""
+    return {
+        "fingerprint": trainer.data.fingerprint,
+        "progress": asdict(trainer.progress),
+        "updater": trainer.updater.state(),
+    }
 
 
 def tiny_numerics(config: TrainConfig) -> Numerics:

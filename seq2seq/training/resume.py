@@ -3,7 +3,6 @@
 import difflib
 import logging
 from dataclasses import replace
-from pathlib import Path
 
 from seq2seq.checkpoints.checkpoint import Checkpoint, TrainingState, load_checkpoint
 from seq2seq.checks import Mark, marks_of_keys
@@ -249,10 +248,18 @@ def continue_training(trainer: Trainer, state: TrainingState, *, saved: TrainCon
         saved: The configuration of the last.pt.
 
     Raises:
-        ValueError: The training data have changed.
+        ValueError: The training data have changed, and `resume_changes` does not name them.
     """
     config, data = trainer.config, trainer.data
-    check_same_data(config, state["fingerprint"], data.fingerprint, last=trainer.directory.last)
+    if state["fingerprint"] != data.fingerprint:
+        what = f"the training data have changed since {trainer.directory.last} was written"
+        given = config.resume_changes
+        if not any(each == "data" or _belongs(each, "data.train") for each in given):
+            raise ValueError(
+                f"resume=true: {what}; restore them, choose another run_name, or accept the new "
+                "data: resume_changes=[data]"
+            )
+        logger.warning("resume_changes: %s; training continues on them", what)
     progress = trainer.progress = Progress.from_dict(state["progress"])
     changes = [difference.key for difference in config_differences(saved, config, Mark.scores)]
     if progress.valid_fingerprint not in ("", data.valid_fingerprint):
@@ -265,26 +272,3 @@ def continue_training(trainer: Trainer, state: TrainingState, *, saved: TrainCon
     trainer.updater.load_state(state["updater"])
     # Another number of processes or of accumulated batches changes the number of updates per epoch.
     progress.continue_epoch(len(trainer.groups_of_epoch()))
-
-
-def check_same_data(config: TrainConfig, saved: str, fingerprint: str, *, last: Path) -> None:
-    """Check that the training data have not changed, unless `resume_changes` names them.
-
-    Args:
-        config: The configuration of the command.
-        saved: Fingerprint of the data of the run so far.
-        fingerprint: Fingerprint of the data now.
-        last: The last.pt, for messages.
-
-    Raises:
-        ValueError: The training data have changed.
-    """
-    if saved == fingerprint:
-        return
-    what = f"the training data have changed since {last} was written"
-    if not any(each == "data" or _belongs(each, "data.train") for each in config.resume_changes):
-        raise ValueError(
-            f"resume=true: {what}; restore them, choose another run_name, or accept the new data: "
-            "resume_changes=[data]"
-        )
-    logger.warning("resume_changes: %s; training continues on them", what)

@@ -1,11 +1,10 @@
 import copy
 import json
-from dataclasses import asdict
 
 import pytest
 import torch
 from same_run import is_equal
-from tiny_training import read_scalars, tiny_run, tiny_trainer
+from tiny_training import read_scalars, tiny_run, tiny_trainer, training_state
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.training import trainer as trainer_module
@@ -279,13 +278,8 @@ def test_a_run_of_longer_epochs_continues_in_its_epoch_or_the_next(make, made, e
     trainer = make("training.accumulation=2")  # 6 batches make 3 updates
     trainer.progress.update = trainer.progress.updates_of_epoch = made
     trainer.progress.updates_per_epoch = 12
-    state = {
-        "fingerprint": trainer.data.fingerprint,
-        "progress": asdict(trainer.progress),
-        "updater": trainer.updater.state(),
-    }
 
-    continue_training(trainer, state, saved=trainer.config)
+    continue_training(trainer, training_state(trainer), saved=trainer.config)
 
     progress = trainer.progress
     assert (progress.epoch, progress.updates_of_epoch, progress.epoch_share) == expected
