@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+import torch
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 from tensorboard.util import tensor_util
 
@@ -109,6 +110,12 @@ def training_state(trainer: Trainer) -> TrainingState:
         "progress": asdict(trainer.progress),
         "updater": trainer.updater.state(),
     }
+
+
+def saved_weights(path: Path) -> dict[str, torch.Tensor]:
+    """Return the weights in a checkpoint file."""
+    weights: dict[str, torch.Tensor] = torch.load(path, weights_only=True)["model"]
+    return weights
 
 
 def tiny_numerics(config: TrainConfig) -> Numerics:

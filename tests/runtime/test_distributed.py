@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_training import read_scalars, tiny_config, tiny_run
+from same_run import is_equal
+from tiny_training import read_scalars, saved_weights, tiny_config, tiny_run
 from worker_processes import COMPARABLE, start_python
 
 from seq2seq.runtime.distributed import process_group, read_ranks
@@ -56,13 +57,8 @@ def folder(tmp_path_factory):
     return folder
 
 
-def weights(path: Path) -> dict[str, torch.Tensor]:
-    model: dict[str, torch.Tensor] = torch.load(path / "last.pt", weights_only=True)["model"]
-    return model
-
-
 def test_two_processes_make_the_updates_of_one(folder):
-    one, two = weights(folder / "one"), weights(folder / "two")
+    one, two = (saved_weights(folder / name / "last.pt") for name in ("one", "two"))
 
     for name, value in one.items():
         torch.testing.assert_close(two[name], value, rtol=0, atol=1e-6, msg=name)
@@ -78,29 +74,29 @@ def test_the_curves_are_those_of_one_process(folder):
 
 
 def test_a_signal_to_one_process_stops_both_and_they_resume(folder):
-    two, resumed = weights(folder / "two"), weights(folder / "resumed")
+    weights = (saved_weights(folder / name / "last.pt") for name in ("two", "resumed"))
 
-    for name, value in two.items():
-        assert torch.equal(resumed[name], value), name
+    assert is_equal(*weights)
     curves = [read_scalars(folder / name / "tensorboard") for name in ("two", "resumed")]
     assert curves[0]["train/loss"] == pytest.approx(curves[1]["train/loss"], rel=1e-6)
 
 
-@pytest.mark.parametrize("rank", [0, 1])
-def test_values_are_summed_and_shared(folder, rank):
-    exchanged = torch.load(folder / f"exchange-{rank}.pt", weights_only=True)
-
-    assert exchanged["ranks"] == [rank, rank, 2]
-    assert exchanged["total"].tolist() == [3.0]
-    assert exchanged["value"] == "from 0"
-    assert exchanged["gathered"] == (["from 0", "from 1"] if rank == 0 else [])
+@pytest.fixture(scope="module")
+def exchanged(folder):
+    """Return what each process got from the exchange, by rank."""
+    return [torch.load(folder / f"exchange-{rank}.pt", weights_only=True) for rank in (0, 1)]
 
 
-def test_a_process_with_other_weights_finds_it_and_gets_those_of_the_first(folder):
-    first, second = (torch.load(folder / f"exchange-{r}.pt", weights_only=True) for r in (0, 1))
+def test_values_are_summed_and_shared(exchanged):
+    assert [each["ranks"] for each in exchanged] == [[0, 0, 2], [1, 1, 2]]
+    assert [each["total"].tolist() for each in exchanged] == [[3.0], [3.0]]
+    assert [each["value"] for each in exchanged] == ["from 0", "from 0"]
+    assert [each["gathered"] for each in exchanged] == [["from 0", "from 1"], []]
 
-    assert [first["differs"], second["differs"]] == [False, True]
-    assert torch.equal(first["copied"], second["copied"])
+
+def test_a_process_with_other_weights_finds_it_and_gets_those_of_the_first(exchanged):
+    assert [each["differs"] for each in exchanged] == [False, True]
+    assert torch.equal(exchanged[0]["copied"], exchanged[1]["copied"])
 
 
 def test_two_processes_give_the_scores_of_one_to_the_last_digit(folder):
@@ -114,25 +110,18 @@ def test_two_processes_give_the_scores_of_one_to_the_last_digit(folder):
         assert (folder / "again" / name).read_bytes() == (folder / "two" / name).read_bytes()
 
 
-def test_no_process_passes_a_barrier_before_all_have_reached_it(folder):
-    reached, passed = (
-        [torch.load(folder / f"exchange-{rank}.pt", weights_only=True)[key] for rank in (0, 1)]
-        for key in ("reached", "passed")
-    )
-
-    assert max(reached) <= min(passed)
+def test_no_process_passes_a_barrier_before_all_have_reached_it(exchanged):
+    assert max(each["reached"] for each in exchanged) <= min(each["passed"] for each in exchanged)
 
 
-@pytest.mark.parametrize("rank", [0, 1])
-def test_gradients_are_summed_if_a_process_has_none(folder, rank):
-    gradients = torch.load(folder / f"exchange-{rank}.pt", weights_only=True)["gradients"]
-
-    weight, bias, unused_weight, unused_bias, *frozen = gradients
-    assert torch.equal(weight, torch.full((3, 2), 30.0))
-    assert torch.equal(bias, torch.arange(3.0))
-    assert not unused_weight.any()
-    assert not unused_bias.any()
-    assert frozen == [None, None]
+def test_gradients_are_summed_if_a_process_has_none(exchanged):
+    for each in exchanged:
+        weight, bias, unused_weight, unused_bias, *frozen = each["gradients"]
+        assert torch.equal(weight, torch.full((3, 2), 30.0))
+        assert torch.equal(bias, torch.arange(3.0))
+        assert not unused_weight.any()
+        assert not unused_bias.any()
+        assert frozen == [None, None]
 
 
 @pytest.mark.parametrize(("name", "value"), [("WORLD_SIZE", "two"), ("RANK", "")])

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from same_run import assert_same_run
-from tiny_training import SMALL, corpus_overrides, fits, tiny_run, write_corpus
+from tiny_training import SMALL, corpus_overrides, fits, saved_weights, tiny_run, write_corpus
 from worker_processes import COMPARABLE, start_python
 
 VERSION = tuple(int(number) for number in torch.__version__.split(".")[:2])
@@ -84,11 +84,6 @@ def whole(text, steps):
     return text / "runs" / "whole"
 
 
-def weights(path: Path, name: str) -> dict[str, torch.Tensor]:
-    model: dict[str, torch.Tensor] = torch.load(path / name, weights_only=True)["model"]
-    return model
-
-
 def test_a_sweep_of_several_processes_ends_in_a_full_leaderboard(text, steps):
     code, errors = steps[1]
 
@@ -152,8 +147,8 @@ def test_a_dead_process_ends_the_run_and_another_number_of_processes_continues_i
     assert errors.count("error: another process of the run has ended: ") <= 1
     assert re.search(r"Root Cause \(.*\n.*\n.*\n.*\n +rank +: 1 .*\n +exitcode +: -9 ", errors)
     tiny_run(text, *OVERRIDES, "resume=true")
-    expected = weights(whole, "last.pt")
-    for name, value in weights(text / "runs" / "tiny", "last.pt").items():
+    expected = saved_weights(whole / "last.pt")
+    for name, value in saved_weights(text / "runs" / "tiny" / "last.pt").items():
         torch.testing.assert_close(value, expected[name], rtol=0, atol=1e-6, msg=name)
 
 

@@ -3,8 +3,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
-from tiny_training import read_scalars, tiny_run
+from tiny_training import read_scalars, saved_weights, tiny_run
 
 from seq2seq.config.schema import load_config
 from seq2seq.config.serialization import load_saved_config
@@ -54,8 +53,8 @@ def test_results_have_all_measurements(run):
     assert results["attention"] == "additive"
     assert results["precision"] == "fp32"
     assert results["device"].startswith("cpu")
-    state = torch.load(run / "best.pt", weights_only=True)["model"]
-    sizes = {value.data_ptr(): value.numel() for value in state.values()}  # shared ones once
+    weights = saved_weights(run / "best.pt").values()
+    sizes = {value.data_ptr(): value.numel() for value in weights}  # shared ones once
     assert results["parameters"] == sum(sizes.values())
 
 

@@ -2,7 +2,8 @@ import json
 
 import pytest
 import torch
-from tiny_training import read_tags, tiny_config, tiny_run
+from same_run import is_equal
+from tiny_training import read_tags, saved_weights, tiny_config, tiny_run
 
 from seq2seq.config.schema import load_config
 from seq2seq.config.serialization import load_saved_config
@@ -57,11 +58,11 @@ def test_equal_seeds_give_equal_runs(run, folder):
     for name, seed in (("again", 1), ("other", 2)):
         path = folder / "runs" / name
         run_training(tiny_config(folder, "training.max_epochs=2", f"seed={seed}"), path)
-        weights[name] = torch.load(path / "best.pt", weights_only=True)["model"]
+        weights[name] = saved_weights(path / "best.pt")
 
-    first = torch.load(run / "best.pt", weights_only=True)["model"]
-    assert all(torch.equal(weights["again"][name], value) for name, value in first.items())
-    assert not all(torch.equal(weights["other"][name], value) for name, value in first.items())
+    first = saved_weights(run / "best.pt")
+    assert is_equal(weights["again"], first)
+    assert not is_equal(weights["other"], first)
 
 
 def test_resuming_automatically_begins_and_continues(tmp_path):
@@ -76,37 +77,27 @@ def test_resuming_automatically_begins_and_continues(tmp_path):
     assert load_saved_config(results.with_name("config.yaml")).resume is False
 
 
-def without_training_state(path):
-    path.write_bytes((path.parent / "best.pt").read_bytes())
+def edited(change):
+    """Return a function that changes the content of a checkpoint file."""
 
+    def edit(path):
+        content = torch.load(path, weights_only=True)
+        change(content)
+        torch.save(content, path)
 
-def with_broken_weights(path):
-    content = torch.load(path, weights_only=True)
-    content["model"].popitem()
-    torch.save(content, path)
-
-
-def with_broken_progress(path):
-    content = torch.load(path, weights_only=True)
-    del content["training"]["progress"]["interval"]
-    torch.save(content, path)
-
-
-def with_broken_optimizer(path):
-    content = torch.load(path, weights_only=True)
-    content["training"]["updater"] = {"optimizer": {}}
-    torch.save(content, path)
+    return edit
 
 
 @pytest.mark.parametrize(
     "damage",
     [
-        without_training_state,
-        with_broken_weights,
-        with_broken_progress,
-        with_broken_optimizer,
+        lambda path: path.write_bytes((path.parent / "best.pt").read_bytes()),
         lambda path: path.write_bytes(path.read_bytes()[:-100]),
+        edited(lambda content: content["model"].popitem()),
+        edited(lambda content: content["training"]["progress"].pop("interval")),
+        edited(lambda content: content["training"].update(updater={"optimizer": {}})),
     ],
+    ids=["no training state", "cut", "weights", "progress", "optimizer"],
 )
 def test_a_damaged_last_checkpoint_is_refused_with_the_way_out(folder, run, damage):
     last = run / "last.pt"
@@ -131,28 +122,20 @@ def test_a_finished_run_without_its_last_checkpoint_does_not_start_again(tmp_pat
     assert not last.exists()
 
 
-def test_too_little_memory_for_the_state_of_a_checkpoint_is_not_a_damaged_file(
-    tmp_path, monkeypatch
-):
+@pytest.mark.parametrize(
+    "place", [(Seq2Seq, "to"), (Updater, "load_state"), (Updater, "_step")], ids=str
+)
+def test_too_little_memory_for_the_model_or_its_optimizer_is_one_line(tmp_path, monkeypatch, place):
+    """While a run is continued, this is also no damaged file."""
+
     def fail(*_: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     tiny_run(tmp_path, "training.max_updates=1")
-    monkeypatch.setattr(Updater, "load_state", fail)
-
-    with pytest.raises(DeviceMemoryError, match="too small for the model and its optimizer"):
-        tiny_run(tmp_path, "training.max_updates=2", "resume=true")
-
-
-@pytest.mark.parametrize("place", [(Seq2Seq, "to"), (Updater, "_step")])
-def test_too_little_memory_for_the_model_or_its_optimizer_is_one_line(tmp_path, monkeypatch, place):
-    def fail(*_: object) -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory")
-
     monkeypatch.setattr(*place, fail)
 
     with pytest.raises(DeviceMemoryError) as caught:
-        tiny_run(tmp_path)
+        tiny_run(tmp_path, "training.max_updates=2", "resume=true")
 
     assert str(caught.value) == (
         "the memory of a GPU is too small for the model and its optimizer; choose a smaller model, "

@@ -4,7 +4,7 @@ import json
 import pytest
 import torch
 from same_run import is_equal
-from tiny_training import read_scalars, tiny_run, tiny_trainer, training_state
+from tiny_training import read_scalars, saved_weights, tiny_run, tiny_trainer, training_state
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.training import trainer as trainer_module
@@ -27,10 +27,6 @@ def make(folder):
         return tiny_trainer(folder, "overwrite=true", *overrides)
 
     return make_trainer
-
-
-def checkpoints(trainer: Trainer) -> set[str]:
-    return {path.name for path in trainer.directory.path.glob("*.pt")}
 
 
 def score_as(monkeypatch, **columns: list[float]) -> None:
@@ -117,17 +113,17 @@ def test_best_has_the_lowest_loss_and_last_the_last_update(make, monkeypatch):
     original = Trainer._validate
 
     def validate(self, board):
-        states[self.progress.update] = {k: v.clone() for k, v in self.model.state_dict().items()}
+        states[self.progress.update] = copy.deepcopy(self.model.state_dict())
         original(self, board)
 
     monkeypatch.setattr(Trainer, "_validate", validate)
 
     trainer.train()
 
-    for name, update in (("best.pt", 12), ("last.pt", 18)):
-        saved = torch.load(trainer.directory.path / name, weights_only=True)["model"]
-        assert all(torch.equal(saved[key], value) for key, value in states[update].items())
-    assert checkpoints(trainer) == {"best.pt", "last.pt"}
+    run = trainer.directory.path
+    assert is_equal(saved_weights(run / "best.pt"), states[12])
+    assert is_equal(saved_weights(run / "last.pt"), states[18])
+    assert {path.name for path in run.glob("*.pt")} == {"best.pt", "last.pt"}
 
 
 EVERY_UPDATE = ("training.max_updates=4", "training.validation.every_updates=1")
@@ -180,44 +176,43 @@ def test_the_average_of_the_weights_is_validated_and_kept_and_the_raw_ones_conti
     for name, value in scored[3].items():
         mean = sum(share * state[name] for share, state in zip(shares, raw, strict=True))
         torch.testing.assert_close(value, mean, rtol=1e-5, atol=1e-7)
-    best, last = (
-        torch.load(trainer.directory.path / name, weights_only=True)["model"]
-        for name in ("best.pt", "last.pt")
-    )
     kept = scored[trainer.progress.best_updates[0] - 1]
-    assert all(torch.equal(best[name], value) for name, value in kept.items())
-    assert all(torch.equal(last[name], value) for name, value in raw[3].items())
+    assert is_equal(saved_weights(trainer.directory.best), kept)
+    assert is_equal(saved_weights(trainer.directory.last), raw[3])
 
 
-def test_a_plateau_lowers_the_learning_rate(make, monkeypatch):
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        (
+            (
+                "training.schedule.name=plateau",
+                "training.schedule.plateau_patience=1",
+                "training.schedule.plateau_factor=0.5",
+                "training.schedule.warmup_updates=0",
+            ),
+            [0.1, 0.1, 0.05, 0.025],
+        ),
+        (
+            (
+                "training.schedule.name=inverse_square_root",
+                "training.schedule.warmup_updates=2",
+            ),
+            [0.05, 0.1, 0.1 * (2 / 3) ** 0.5, 0.1 * (2 / 4) ** 0.5],
+        ),
+    ],
+)
+def test_the_learning_rate_follows_its_schedule(make, monkeypatch, overrides, expected):
     score_as(monkeypatch, loss=[1.0, 2.0, 2.0, 2.0])
     made = updates_made(monkeypatch)
 
     make(
-        "training.max_updates=4",
-        "training.schedule.name=plateau",
-        "training.schedule.plateau_patience=1",
-        "training.schedule.plateau_factor=0.5",
-        "training.schedule.warmup_updates=0",
-        "training.optimizer.learning_rate=0.08",
-        "training.validation.every_updates=1",
+        *EVERY_UPDATE,
+        *overrides,
+        "training.optimizer.learning_rate=0.1",
         "training.validation.metric=loss",
     ).train()
 
-    assert [each["learning_rate"] for each in made] == [0.08, 0.08, 0.04, 0.02]
-
-
-def test_the_learning_rate_follows_its_schedule(make, monkeypatch):
-    made = updates_made(monkeypatch)
-
-    make(
-        "training.max_updates=5",
-        "training.schedule.name=inverse_square_root",
-        "training.schedule.warmup_updates=2",
-        "training.optimizer.learning_rate=0.1",
-    ).train()
-
-    expected = [0.05, 0.1, 0.1 * (2 / 3) ** 0.5, 0.1 * (2 / 4) ** 0.5, 0.1 * (2 / 5) ** 0.5]
     assert [each["learning_rate"] for each in made] == pytest.approx(expected)
 
 
@@ -286,8 +281,7 @@ def test_a_run_of_longer_epochs_continues_in_its_epoch_or_the_next(make, made, e
 
 
 AVERAGED = (
-    "training.max_updates=4",
-    "training.validation.every_updates=1",
+    *EVERY_UPDATE,
     "training.validation.metric=loss",
     "training.validation.keep_best=2",
     "training.average_best=true",
@@ -303,7 +297,7 @@ def run_averaged(folder, monkeypatch, losses, *overrides):
 
 
 def weights(folder, name):
-    return torch.load(folder / "runs" / "tiny" / name, weights_only=True)["model"]
+    return saved_weights(folder / "runs" / "tiny" / name)
 
 
 @pytest.mark.parametrize(
@@ -315,10 +309,8 @@ def test_best_is_the_average_only_if_that_is_better(tmp_path, monkeypatch, loss,
     assert results["average"]["updates"] == [2, 4]
     assert results["average"]["is_best"] == is_best
     assert results["average"]["valid"]["loss"] == loss
-    average, kept = (
-        weights(tmp_path, "average.pt"),
-        [weights(tmp_path, f"step-{update}.pt") for update in (2, 4)],
-    )
+    average = weights(tmp_path, "average.pt")
+    kept = [weights(tmp_path, f"step-{update}.pt") for update in (2, 4)]
     for name, value in average.items():
         torch.testing.assert_close(value, (kept[0][name] + kept[1][name]) / 2)
     assert is_equal(weights(tmp_path, "best.pt"), weights(tmp_path, origin))
