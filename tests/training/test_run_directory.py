@@ -5,7 +5,7 @@ import pytest
 from tiny_training import tiny_trainer
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint
-from seq2seq.config.schema import TrainConfig, load_config
+from seq2seq.config.schema import load_config
 from seq2seq.training.curves import TensorBoard
 from seq2seq.training.progress import Progress
 from seq2seq.training.resume import check_start
@@ -29,14 +29,10 @@ RUN_FILES = (
 )
 
 
-def config(*overrides: str) -> TrainConfig:
-    return load_config(*overrides)
-
-
 @pytest.fixture
 def directory(tmp_path):
     directory = RunDirectory(tmp_path / "runs" / "mine")
-    directory.open(config())
+    directory.open(load_config())
     for name in RUN_FILES:
         (directory.path / name).write_text(name)
     directory.tensorboard.mkdir()
@@ -52,36 +48,24 @@ def modification_times(folder):
     return {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
 
 
-def test_a_new_directory_is_accepted_and_created(tmp_path):
+@pytest.mark.parametrize(
+    "left", [None, "failed.txt", ".config.yaml.123-0a1b2c3d"], ids=["new", "failed", "killed"]
+)
+def test_a_directory_without_a_run_is_accepted_and_emptied(tmp_path, left):
+    """A failed job of a sweep, or a process that was killed as it began, may have left a file."""
     directory = RunDirectory(tmp_path / "a" / "b")
+    if left is not None:
+        directory.path.mkdir(parents=True)
+        (directory.path / left).write_text("no such file\n")
 
-    check_start(config(), directory)
+    check_start(load_config(), directory)
 
-    assert not directory.path.exists()
-    directory.open(config())
-    assert directory.has_run
-    assert names(directory) == {"config.yaml"}
-
-
-def test_the_directory_of_a_failed_job_is_accepted_and_emptied(tmp_path):
-    (tmp_path / "failed.txt").write_text("no such file\n")
-    directory = RunDirectory(tmp_path)
-
-    check_start(config(), directory)
-    directory.open(config())
-
-    assert names(directory) == {"config.yaml"}
-
-
-def test_the_unfinished_file_of_a_killed_process_is_no_run(tmp_path):
-    (tmp_path / ".config.yaml.123-0a1b2c3d").write_bytes(b"run_na")
-    directory = RunDirectory(tmp_path)
-
+    assert directory.path.exists() == (left is not None)
     with directory.lock():
-        check_start(config(), directory)
-        directory.open(config())
-
+        check_start(load_config(), directory)
+        directory.open(load_config())
     assert names(directory) == {"config.yaml"}
+    assert directory.has_run
 
 
 @pytest.mark.parametrize(
@@ -106,9 +90,9 @@ def test_a_place_that_is_not_free_is_refused_and_left_as_it_is(
     before = modification_times(runs)
 
     with pytest.raises(ValueError, match=message):
-        check_start(config(*overrides), RunDirectory(runs / place))
+        check_start(load_config(*overrides), RunDirectory(runs / place))
 
-    check_start(config("overwrite=true"), directory)
+    check_start(load_config("overwrite=true"), directory)
     assert modification_times(runs) == before
 
 
@@ -123,10 +107,10 @@ def test_overwriting_the_run_of_the_initial_weights_is_refused(directory, monkey
 
     with pytest.raises(ValueError, match=r"which overwrite=true deletes; choose another run_name"):
         check_start(
-            config("overwrite=true", f"init_from='{start.format(directory.path)}'"), directory
+            load_config("overwrite=true", f"init_from='{start.format(directory.path)}'"), directory
         )
 
-    check_start(config("overwrite=true", f"init_from='{directory.path}-other'"), directory)
+    check_start(load_config("overwrite=true", f"init_from='{directory.path}-other'"), directory)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +134,7 @@ def test_overwriting_the_run_of_the_initial_weights_is_refused(directory, monkey
     ],
 )
 def test_keys_that_do_not_affect_updates_may_differ_when_resuming(directory, overrides):
-    check_start(config("resume=true", *overrides), directory)
+    check_start(load_config("resume=true", *overrides), directory)
 
 
 def test_overwriting_deletes_only_the_files_of_a_run(directory):
@@ -159,8 +143,8 @@ def test_overwriting_deletes_only_the_files_of_a_run(directory):
         (directory.path / name).write_text("mine")
     (directory.path / "plots").mkdir()
 
-    check_start(config("overwrite=true"), directory)
-    directory.open(config("overwrite=true"))
+    check_start(load_config("overwrite=true"), directory)
+    directory.open(load_config("overwrite=true"))
 
     assert names(directory) == {"config.yaml", "plots", *mine}
 
@@ -169,7 +153,7 @@ def test_overwriting_deletes_the_texts_of_the_sets_that_have_statistics(director
     for name in ("test.src", "valid.talks.hyp", "valid.talks.npz", "valid.mine.hyp"):
         (directory.path / name).write_text("a text")
 
-    directory.open(config("overwrite=true"))
+    directory.open(load_config("overwrite=true"))
 
     assert names(directory) == {"config.yaml", "valid.mine.hyp"}
 
@@ -180,7 +164,7 @@ def test_unfinished_files_of_a_killed_process_are_deleted(directory, choice):
     (directory.path / ".notes.md").write_text("mine")
     (directory.path / ".train-1.99-0123abcd").mkdir()  # of a cache in the directory
 
-    directory.open(config(choice))
+    directory.open(load_config(choice))
 
     hidden = {name for name in names(directory) if name.startswith(".")}
     assert hidden == {".notes.md", ".train-1.99-0123abcd"}
@@ -189,7 +173,7 @@ def test_unfinished_files_of_a_killed_process_are_deleted(directory, choice):
 def test_resuming_deletes_nothing(directory):
     before = names(directory)
 
-    directory.open(config("resume=true"))
+    directory.open(load_config("resume=true"))
 
     assert names(directory) == before
 
@@ -199,11 +183,7 @@ def test_a_named_pipe_in_place_of_the_configuration_is_not_awaited(tmp_path, opt
     os.mkfifo(tmp_path / "config.yaml")
 
     with pytest.raises(ValueError, match=r"has no run; remove|exists and is not a run; choose"):
-        check_start(replace(config(), **options), RunDirectory(tmp_path))
-
-
-def checkpoints(directory):
-    return {path.name for path in directory.path.glob("*.pt")}
+        check_start(replace(load_config(), **options), RunDirectory(tmp_path))
 
 
 class Validations:
@@ -224,6 +204,9 @@ class Validations:
         with TensorBoard(None, first_update=1) as board:
             self.trainer._save_last(board)
 
+    def checkpoints(self) -> set[str]:
+        return {path.name for path in self.directory.path.glob("*.pt")}
+
     def kept(self, name: str) -> float:
         """Return the value in the weights of a checkpoint."""
         checkpoint = load_checkpoint(self.directory.path / name)
@@ -242,7 +225,7 @@ def test_the_best_are_written_and_the_others_deleted(tmp_path, keep_best, expect
         run.validate(update, value)
         run.save_last()
 
-    assert checkpoints(run.directory) == {*expected, "last.pt"}
+    assert run.checkpoints() == {*expected, "last.pt"}
     assert {name: run.kept(name) for name in expected} == expected
 
 
@@ -254,7 +237,7 @@ def test_a_run_killed_before_last_is_written_has_all_checkpoints_that_last_names
 
     run.validate(3, 2.0)
 
-    assert {"step-1.pt", "step-2.pt"} <= checkpoints(run.directory)
+    assert {"step-1.pt", "step-2.pt"} <= run.checkpoints()
 
 
 def test_more_checkpoints_may_be_kept_after_resuming(tmp_path):
@@ -280,7 +263,7 @@ def test_a_checkpoint_that_was_deleted_is_not_written_again_from_another_one(tmp
     run.validate(3, 2.0)
     run.save_last()
 
-    assert checkpoints(run.directory) == {"best.pt", "last.pt", "step-2.pt", "step-3.pt"}
+    assert run.checkpoints() == {"best.pt", "last.pt", "step-2.pt", "step-3.pt"}
     assert [update for _, update in run.progress.best] == [2, 3]
     assert caplog.messages == [
         f"{run.directory.step(1)} is missing; it no longer counts as one of the best"
@@ -298,5 +281,5 @@ def test_fewer_checkpoints_may_be_kept_after_resuming_and_files_of_other_names_s
     resumed.validate(4, 2.5)
     resumed.save_last()
 
-    assert checkpoints(resumed.directory) == {"best.pt", "last.pt", "step-mine.pt"}
+    assert resumed.checkpoints() == {"best.pt", "last.pt", "step-mine.pt"}
     assert resumed.kept("best.pt") == 3.0
