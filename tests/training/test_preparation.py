@@ -11,6 +11,7 @@ from seq2seq.training import preparation
 from seq2seq.training.preparation import prepare_data, prepare_in_turn
 
 LOWERCASE = "training.validation.lowercase="
+FOLDED = ("tokenizer=unigram", "tokenizer.normalization=nmt_nfkc_cf")
 
 
 def test_tokenizers_are_trained_only_on_training_text(tmp_path):
@@ -32,17 +33,6 @@ def test_long_pairs_are_left_out_only_of_training(tmp_path):
     assert len(data.sets["test"].encoded) == len(data.sets["test"].sources) == 3
 
 
-def test_the_fingerprint_changes_with_the_training_text(tmp_path):
-    config = tiny_config(tmp_path)
-    before = prepare_data(config).fingerprint
-
-    assert prepare_data(config).fingerprint == before
-    text = (tmp_path / "a.train").read_text()
-    (tmp_path / "a.train").write_text(text.replace("a", "b", 1))
-
-    assert prepare_data(config).fingerprint != before
-
-
 def test_the_target_language_chooses_the_tokenizer_of_bleu(tmp_path):
     data = prepare_data(tiny_config(tmp_path, "data.target=zh"))
 
@@ -54,33 +44,22 @@ def test_the_target_language_chooses_the_tokenizer_of_bleu(tmp_path):
     [
         (["tokenizer=unigram", "tokenizer.normalization=nmt_nfkc"], False),
         (["tokenizer=bpe", "tokenizer.normalization=nmt_nfkc_cf"], True),
-        (["tokenizer=unigram", "tokenizer.normalization=nmt_nfkc_cf", LOWERCASE + "false"], False),
+        ([*FOLDED, LOWERCASE + "false"], False),
         (["tokenizer=unigram", LOWERCASE + "true"], True),
         (["tokenizer=words", "tokenizer.lowercase=true"], True),
-        (
-            [
-                "tokenizer=unigram",
-                "tokenizer.normalization=nmt_nfkc_cf",
-                "tokenizer.user_symbols=['<x>']",
-            ],
-            True,
-        ),
+        ([*FOLDED, "tokenizer.user_symbols=['<x>']"], True),
     ],
 )
 def test_scores_ignore_case_if_the_tokenizer_does(tmp_path, overrides, is_lower):
-    sizes = ["tokenizer.vocabulary_size=30"] * (overrides[0] != "tokenizer=characters")
-
-    data = prepare_data(tiny_config(tmp_path, *overrides, *sizes))
+    data = prepare_data(tiny_config(tmp_path, *overrides, "tokenizer.vocabulary_size=30"))
 
     assert data.sets["valid"].scoring_rule == ScoringRule(lowercase=is_lower)
 
 
 def test_the_tokenizer_of_the_initial_weights_decides_on_case(tmp_path):
-    folded = ("tokenizer=unigram", "tokenizer.vocabulary_size=30")
-    folded += ("tokenizer.normalization=nmt_nfkc_cf",)
-    tokenizers = prepare_data(tiny_config(tmp_path, *folded)).tokenizers
+    folded = tiny_config(tmp_path, *FOLDED, "tokenizer.vocabulary_size=30")
 
-    data = prepare_data(tiny_config(tmp_path), tokenizers)
+    data = prepare_data(tiny_config(tmp_path), prepare_data(folded).tokenizers)
 
     assert data.sets["valid"].scoring_rule.lowercase
 
@@ -186,8 +165,7 @@ def second_process(monkeypatch):
 )
 def test_data_that_differ_are_refused_and_named(tmp_path, second_process, name, named):
     config = tiny_config(tmp_path)
-    write_corpus(tmp_path / "first")
-    second_process.append(checksums(tiny_config(tmp_path / "first")))
+    second_process.append(dict(preparation._checksums(prepare_data(config))))
     text = (tmp_path / name).read_text()
     (tmp_path / name).write_text(text.replace("a", "b", 1))
 
@@ -211,7 +189,3 @@ def test_the_first_process_of_each_machine_prepares_before_the_others(
 
     assert calls.index("prepare") == turn
     assert calls.count("barrier") == 3
-
-
-def checksums(config) -> dict[str, str]:
-    return dict(preparation._checksums(prepare_data(config)))
