@@ -32,18 +32,19 @@ def test_a_job_returns_its_result_and_keeps_and_prints_its_overrides(tmp_path, c
     assert capsys.readouterr().err == "\n0-dot: attention=dot seed=2\n"
 
 
-def test_a_users_error_is_recorded_in_one_line(tmp_path, capsys):
-    assert run_job(tmp_path / "0-dot", fail_with(ValueError("a\n b"))) is None
+@pytest.mark.parametrize(
+    ("error", "line", "is_ours"),
+    [(ValueError("a\n b"), "a b", False), (ZeroDivisionError("ours"), "ours", True)],
+)
+def test_an_error_is_recorded_in_one_line_and_a_bug_shows_its_traceback(
+    tmp_path, capsys, error, line, is_ours
+):
+    assert run_job(tmp_path / "0-dot", fail_with(error)) is None
 
-    assert (tmp_path / "0-dot" / "failed.txt").read_text() == "a b\nattention=dot\nseed=2\n"
-    assert capsys.readouterr().err.endswith("\n0-dot failed: a b\n")
-
-
-def test_a_bug_of_the_program_is_recorded_and_shows_its_traceback(tmp_path, capsys):
-    assert run_job(tmp_path / "0-dot", fail_with(ZeroDivisionError("ours"))) is None
-
-    assert (tmp_path / "0-dot" / "failed.txt").read_text().startswith("ours\n")
-    assert "Traceback" in capsys.readouterr().err
+    assert (tmp_path / "0-dot" / "failed.txt").read_text() == f"{line}\nattention=dot\nseed=2\n"
+    shown = capsys.readouterr().err
+    assert shown.endswith(f"\n0-dot failed: {line}\n")
+    assert ("Traceback" in shown) == is_ours
 
 
 def test_a_job_leaves_no_trace_in_the_directory_of_a_live_run(tmp_path, capsys):
@@ -92,9 +93,8 @@ def test_two_sweeps_in_one_directory_are_refused(tmp_path, capsys):
     assert error.startswith(f"error: {config.hydra.sweep.dir} is in use by process ")
     assert error.endswith("stop it or choose another hydra.sweep.dir\n")
     first.on_multirun_end(config)
-    second = StudySummary()
-    second.on_multirun_start(config)
-    second.on_multirun_end(config)
+    StudySummary().on_multirun_start(config)
+    SWEEP.end()
 
 
 def test_a_new_sweep_is_refused_in_the_directory_of_another(tmp_path, capsys):
@@ -113,11 +113,10 @@ def test_a_new_sweep_is_refused_in_the_directory_of_another(tmp_path, capsys):
 @pytest.mark.parametrize("change", [{"resume": "auto"}, {"resume": True}, {"overwrite": True}])
 def test_a_sweep_may_continue_or_replace_another(tmp_path, change):
     config = sweep_config(write_study(tmp_path), **change)
-    study = StudySummary()
 
-    study.on_multirun_start(config)
+    StudySummary().on_multirun_start(config)
 
-    study.on_multirun_end(config)
+    StudySummary().on_multirun_end(config)
 
 
 def test_a_sweep_starts_again_where_every_run_was_refused(tmp_path):
@@ -174,26 +173,26 @@ def test_the_summary_writes_the_tables(tmp_path, capsys):
     assert ",none,9" in (tmp_path / "groups.csv").read_text()
 
 
-def test_an_unknown_intervention_is_refused_before_the_first_run(tmp_path, capsys):
-    error = refusal(capsys, sweep_config(tmp_path), interventions=["unifrom"])
-
-    assert error.startswith("error: unknown intervention 'unifrom'; one of: ")
-
-
-def test_an_answer_that_is_neither_true_nor_false_is_refused_before_the_first_run(tmp_path, capsys):
-    error = refusal(capsys, sweep_config(tmp_path), attributions="maybe")
-
-    key = "hydra.callbacks.study.attributions=maybe"
-    assert error == f"error: {key} must be true or false\n"
-
-
-@pytest.mark.parametrize("bins", [[20, 10], 0, ["ten"]])
-def test_ranges_of_length_that_do_not_increase_are_refused_before_the_first_run(
-    tmp_path, capsys, bins
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"interventions": ["unifrom"]}, "unknown intervention 'unifrom'; one of: .*"),
+        (
+            {"attributions": "maybe"},
+            r"hydra\.callbacks\.study\.attributions=maybe must be true or false",
+        ),
+        *(
+            ({"length_bins": bins}, r"length_bins=\[.*\] must increase and be above 0; .*")
+            for bins in ([20, 10], 0, ["ten"])
+        ),
+    ],
+)
+def test_a_wrong_option_of_the_study_is_refused_before_the_first_run(
+    tmp_path, capsys, options, line
 ):
-    error = refusal(capsys, sweep_config(tmp_path), length_bins=bins)
+    error = refusal(capsys, sweep_config(tmp_path), **options)
 
-    assert re.fullmatch(r"error: length_bins=\[.*\] must increase and be above 0; .*\n", error)
+    assert re.fullmatch(f"error: {line}\n", error)
 
 
 def test_the_summary_tells_what_interventions_cost(tmp_path, capsys, caplog):
@@ -253,18 +252,22 @@ def test_tables_that_cannot_be_written_fail_the_sweep(tmp_path, capsys):
     assert capsys.readouterr().err == f"error: {tmp_path}/groups.csv: is a directory\n"
 
 
+NAME = "${data.name}-${attention.name}"
+
+
 @pytest.mark.parametrize(
-    ("overrides", "keys"),
+    ("overrides", "name", "keys"),
     [
-        (["attention=none,dot"], ["data", "attention"]),
-        (["attention=none,dot", "seed=1,2", "+x.y=3"], ["x.y", "data", "attention"]),
-        (["seed=range(1,4)", "~training.a"], ["training.a", "data", "attention"]),
-        (["data.train=[a,b]", "model=choice(luong,bahdanau)"], ["data.train", "data", "attention"]),
+        (["attention=none,dot"], NAME, ["data", "attention"]),
+        (["attention=none,dot", "seed=1,2", "+x.y=3"], NAME, ["x.y", "data", "attention"]),
+        (["seed=range(1,4)", "~training.a"], NAME, ["training.a", "data", "attention"]),
+        (
+            ["data.train=[a,b]", "model=choice(luong,bahdanau)"],
+            NAME,
+            ["data.train", "data", "attention"],
+        ),
+        (["attention=none,dot"], "mine", []),
     ],
 )
-def test_the_name_of_a_run_leaves_out_what_is_fixed_or_in_it_already(overrides, keys):
-    assert unnamed_keys(overrides, "${data.name}-${attention.name}") == keys
-
-
-def test_a_name_of_ones_own_does_not_have_the_attention_in_it():
-    assert unnamed_keys(["attention=none,dot"], "mine") == []
+def test_the_name_of_a_run_leaves_out_what_is_fixed_or_in_it_already(overrides, name, keys):
+    assert unnamed_keys(overrides, name) == keys

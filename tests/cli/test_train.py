@@ -16,16 +16,11 @@ from seq2seq.training import trainer as trainer_module
     ("arguments", "line"),
     [
         (["model.encoder.hiden_size=3"], "unknown key 'model.encoder.hiden_size'; did you mean "),
-        (
-            ["attention=multihead", "attention.num_heads=3", "attention.size=256"],
-            "attention.num_heads=3 must divide attention.size=256",
-        ),
         (["resume=true"], "resume=true: checkpoints/grammar-additive has no run; remove resume"),
         (
             ["data=files", "data.train=[a.de,a.en]", "data.valid=[b.tsv]", "data.test=[c.tsv]"],
             "data.train=a.de: no such file /",
         ),
-        (["data.source=fr"], "data.source=fr and data.target=en: the bundled corpus is German"),
     ],
 )
 def test_a_mistake_is_one_line_and_leaves_no_trace(train, tmp_path, arguments, line):

@@ -53,22 +53,17 @@ def send(number: int) -> None:
     os.kill(os.getpid(), number)
 
 
-def test_ctrl_c_is_one_line_and_the_exit_code_of_the_signal(capsys):
-    with pytest.raises(SystemExit) as end, interrupts_in_one_line():
-        raise KeyboardInterrupt
-
-    assert end.value.code == 130
-    assert capsys.readouterr() == ("", "stopped by Ctrl-C\n")
-
-
-def test_sigterm_is_one_line_and_the_exit_code_of_the_signal(capsys):
+@pytest.mark.parametrize(
+    ("number", "name"), [(signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM")]
+)
+def test_a_signal_is_one_line_and_its_exit_code(capsys, number, name):
     before = signal.getsignal(signal.SIGTERM)
 
     with pytest.raises(SystemExit) as end, interrupts_in_one_line():
-        send(signal.SIGTERM)
+        send(number)
 
-    assert end.value.code == 143
-    assert capsys.readouterr() == ("", "stopped by SIGTERM\n")
+    assert end.value.code == 128 + number
+    assert capsys.readouterr() == ("", f"stopped by {name}\n")
     assert signal.getsignal(signal.SIGTERM) is before
 
 
@@ -107,17 +102,13 @@ def test_handlers_are_restored_after_an_error():
 
 
 def test_signals_are_left_alone_in_another_thread():
+    def handler_within_the_context():
+        with StopSignals():
+            return signal.getsignal(signal.SIGINT)
+
     before = signal.getsignal(signal.SIGINT)
-
     with ThreadPoolExecutor(1) as pool:
-        during = pool.submit(_handler_within_the_context).result()
-
-    assert during is before
-
-
-def _handler_within_the_context():
-    with StopSignals():
-        return signal.getsignal(signal.SIGINT)
+        assert pool.submit(handler_within_the_context).result() is before
 
 
 @pytest.mark.parametrize(
