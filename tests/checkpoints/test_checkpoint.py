@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from same_run import is_equal
 from sentencepiece import SentencePieceTrainer
 from tiny_translator import SENTENCES, make_checkpoint
 
@@ -19,7 +20,6 @@ from seq2seq.checkpoints.checkpoint import (
     load_checkpoints,
     save_checkpoint,
 )
-from seq2seq.config.serialization import config_to_dict
 from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.data.tokenizers.sentencepiece import SentencePieceTokenizer
 from seq2seq.data.tokenizers.words import CharacterTokenizer, WordTokenizer
@@ -57,34 +57,27 @@ def edit(path: Path):
     return change
 
 
-def test_a_loaded_checkpoint_equals_the_saved_one(checkpoint, path):
-    loaded = load_checkpoint(path)
+STATE: TrainingState = {
+    "fingerprint": "1f",
+    "progress": {"best": [(0.5, 3)]},
+    "updater": {"optimizer": {"state": {0: {"step": torch.tensor(3.0)}}}},
+}
 
-    assert config_to_dict(loaded.config) == config_to_dict(checkpoint.config)
-    assert loaded.tokenizers.source.encode(["a bc"]) == checkpoint.tokenizers.source.encode(
-        ["a bc"]
-    )
-    assert loaded.model_state.keys() == checkpoint.model_state.keys()
-    for name, value in checkpoint.model_state.items():
-        assert torch.equal(loaded.model_state[name], value)
-    assert loaded.training_state is None
+
+@pytest.mark.parametrize("state", [None, STATE], ids=["best.pt", "last.pt"])
+def test_a_loaded_checkpoint_equals_the_saved_one(checkpoint, tmp_path, state):
+    save_checkpoint(tmp_path / "a.pt", dataclasses.replace(checkpoint, training_state=state))
+
+    loaded = load_checkpoint(tmp_path / "a.pt")
+
+    assert loaded.config == checkpoint.config
+    for own, saved in zip(loaded.tokenizers, checkpoint.tokenizers, strict=True):
+        assert own.state() == saved.state()
+    assert is_equal(loaded.model_state, checkpoint.model_state)
+    assert loaded.training_state == state
     model = loaded.build_model()
     assert not model.training
-    for name, value in model.state_dict().items():
-        assert torch.equal(value, checkpoint.model_state[name])
-
-
-def test_the_training_state_is_loaded(checkpoint, tmp_path):
-    state: TrainingState = {
-        "fingerprint": "1f",
-        "progress": {"best": [(0.5, 3)]},
-        "updater": {"optimizer": {"state": {0: {"step": torch.tensor(3.0)}}}},
-    }
-
-    save_checkpoint(tmp_path / "last.pt", dataclasses.replace(checkpoint, training_state=state))
-
-    loaded = load_checkpoint(tmp_path / "last.pt").training_state
-    assert loaded == state
+    assert is_equal(model.state_dict(), checkpoint.model_state)
 
 
 def test_a_file_of_an_earlier_version_knows_no_habits(path):
@@ -290,8 +283,7 @@ def write(path, checkpoint):
 def paths(checkpoint, tmp_path):
     """Return three files with different weights; the first one has a training state."""
     checkpoints = [scaled(checkpoint, factor) for factor in (1, -0.7, 2.3)]
-    progress = {"fingerprint": "x", "progress": {"update": 7}, "updater": {}}
-    checkpoints[0] = dataclasses.replace(checkpoints[0], training_state=progress)
+    checkpoints[0] = dataclasses.replace(checkpoints[0], training_state=STATE)
     return [
         write(tmp_path / f"{name}.pt", each) for name, each in zip("abc", checkpoints, strict=True)
     ]

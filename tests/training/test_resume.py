@@ -74,15 +74,6 @@ def train(folder: Path, *overrides: str) -> float:
     return tiny_run(folder, *OVERRIDES, *overrides)
 
 
-def kill_and_resume(folder: Path, *overrides: str, monkeypatch, call: int) -> None:
-    """Train into folder/runs/tiny, which is deleted first, in two parts."""
-    shutil.rmtree(folder / "runs" / "tiny", ignore_errors=True)
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        kill_in(patch, Updater, "update_weights", call=call)
-        train(folder, *overrides)
-    train(folder, *overrides, "resume=true")
-
-
 def send_in(monkeypatch, *, update: int, number: int) -> None:
     """Send a signal during an update."""
     original = Updater.update_weights
@@ -168,7 +159,10 @@ def test_a_resumed_run_draws_the_same_pairs_and_segmentations(
     assert len({str(each) for each in expected.values()}) == len(expected) > 1
     drawn.clear()
 
-    kill_and_resume(tmp_path, *overrides, monkeypatch=monkeypatch, call=11)
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        kill_in(patch, Updater, "update_weights", call=11)
+        train(tmp_path, *overrides)
+    train(tmp_path, *overrides, "resume=true")
 
     assert_same_run(uninterrupted, tmp_path / "runs" / "tiny")
     assert drawn == expected

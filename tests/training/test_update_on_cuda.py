@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 from pretend_cuda import CUDA, pretend_cuda
+from same_run import is_equal
 from tiny_attention import attention_config
 from tiny_models import FORMS, tiny_batch, tiny_model
 
@@ -131,10 +132,10 @@ def test_an_fp16_overflow_skips_the_step_and_halves_the_scale(fp16, scale):
 
     assert not math.isfinite(result.gradient_norm)
     assert updater.state()["scaler"]["scale"] == scale / 2
-    assert all(torch.equal(value, before[name]) for name, value in weights_of(model).items())
+    assert is_equal(weights_of(model), before)
     hook.remove()
     assert math.isfinite(update(updater, host_batch(), 3).gradient_norm)
-    assert any(not torch.equal(value, before[name]) for name, value in weights_of(model).items())
+    assert not is_equal(weights_of(model), before)
 
 
 def test_a_gradient_that_overflows_below_a_scale_of_1_stops_training(fp16):
@@ -146,7 +147,7 @@ def test_a_gradient_that_overflows_below_a_scale_of_1_stops_training(fp16):
     with pytest.raises(NonFiniteError, match=r"^update 1: the gradient's norm is (nan|inf)"):
         update(updater, host_batch())
 
-    assert all(torch.equal(value, before[name]) for name, value in weights_of(model).items())
+    assert is_equal(weights_of(model), before)
 
 
 def test_a_run_continues_in_fp16_after_another_precision(fp16, cuda):

@@ -255,20 +255,12 @@ def test_a_batch_that_does_not_fit_names_the_batches_and_the_keys(folder, monkey
 KINDS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
 
 
-def configure(name: str):
-    overrides = (f"training.optimizer.name={name}", "training.optimizer.weight_decay=0.2")
-    return load_config(*overrides).training.optimizer
-
-
-def model_of(**options):
-    return tiny_model(attention_config("additive"), dtype=torch.float32, **options)
-
-
 @pytest.mark.parametrize("name", KINDS)
 def test_weight_decay_spares_biases_and_norms(name):
-    model = model_of(layer_norm=True)
+    model = tiny_model(attention_config("additive"), dtype=torch.float32, layer_norm=True)
+    overrides = (f"training.optimizer.name={name}", "training.optimizer.weight_decay=0.2")
 
-    optimizer = build_optimizer(configure(name), model)
+    optimizer = build_optimizer(load_config(*overrides).training.optimizer, model)
 
     assert type(optimizer) is KINDS[name]
     decayed, spared = optimizer.param_groups
