@@ -6,6 +6,8 @@ import pytest
 from tiny_training import ROOT, SMALL, corpus_overrides, write_corpus
 from tiny_translator import write_checkpoint
 
+TRAIN = partial(runpy.run_path, str(ROOT / "train.py"), run_name="__main__")
+
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
@@ -49,11 +51,23 @@ def refusal(run):
 
 
 @pytest.fixture
-def train(run, tmp_path, monkeypatch):
-    """Return what runs train.py in this process, in an empty directory."""
+def work(run, tmp_path, monkeypatch):
+    """Run the commands of a test in an empty directory; return it."""
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
-    return partial(run, partial(runpy.run_path, str(ROOT / "train.py"), run_name="__main__"))
+    return tmp_path / "work"
+
+
+@pytest.fixture
+def train(run, work):
+    """Return what runs train.py in this process."""
+    return partial(run, TRAIN)
+
+
+@pytest.fixture
+def train_refusal(refusal, work):
+    """Return what runs a train.py that must refuse its arguments, and returns the line."""
+    return partial(refusal, TRAIN)
 
 
 @pytest.fixture

@@ -48,14 +48,13 @@ def leaderboard(path):
 
 
 @pytest.mark.slow
-def test_submitit_runs_jobs_in_processes_of_their_own(train, corpus, tmp_path, monkeypatch):
+def test_submitit_runs_jobs_in_processes_of_their_own(train, corpus, work, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "")
     monkeypatch.delenv("OMP_NUM_THREADS")
 
     code, _, err = train("-m", *corpus, SWEEP, "hydra/launcher=submitit_local", "seed=1,2")
 
     assert code == 0, err
-    work = tmp_path / "work"
     assert {each["device"] for each in results(work).values()} == {"cpu, 1 thread"}
     assert [row["failure"] for row in leaderboard(work)] == ["", ""]
     assert "submitit_local: the jobs log to swept/.submitit/\n" in err
@@ -65,7 +64,7 @@ def test_submitit_runs_jobs_in_processes_of_their_own(train, corpus, tmp_path, m
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # at the import of optuna
 def test_a_search_maximises_the_validation_score_and_chooses_the_same_values_again(
-    train, corpus, tmp_path
+    train, corpus, work
 ):
     # The sizes of the corpus are fixed; what is left to choose are learning rate and dropout.
     search = ["training.threads=1", "hparams_search=optuna", "hydra.sweeper.n_trials=2"]
@@ -73,7 +72,6 @@ def test_a_search_maximises_the_validation_score_and_chooses_the_same_values_aga
     code, _, err = train(*search)
 
     assert code == 0, err
-    work = tmp_path / "work"
     first = results(work)
     assert len(first) == 2
     best = OmegaConf.load(work / "swept" / "optimization_results.yaml")
