@@ -1,6 +1,7 @@
-"""Kill a run, and compare two runs of one configuration, to the bit but for times."""
+"""Disturb a run, and compare two runs of one configuration, to the bit but for times."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,17 +17,34 @@ class Killed(BaseException):
     """The process is gone: nothing catches this."""
 
 
-def kill_in(patch: pytest.MonkeyPatch, owner: type, name: str, *, call: int) -> None:
-    """Make the n-th call of a method end the process."""
+def act_in(
+    patch: pytest.MonkeyPatch,
+    owner: object,
+    name: str,
+    *,
+    call: int,
+    action: Callable[[], object],
+) -> list[int]:
+    """Act at the beginning of the n-th call of a function; return a list of the calls so far."""
     original, calls = getattr(owner, name), []
 
-    def method(*arguments, **keywords):
-        calls.append(1)
+    def function(*arguments, **keywords):
+        calls.append(len(calls) + 1)
         if len(calls) == call:
-            raise Killed
+            action()
         return original(*arguments, **keywords)
 
-    patch.setattr(owner, name, method)
+    patch.setattr(owner, name, function)
+    return calls
+
+
+def kill_in(patch: pytest.MonkeyPatch, owner: type, name: str, *, call: int) -> None:
+    """Make the n-th call of a method end the process."""
+
+    def kill() -> None:
+        raise Killed
+
+    act_in(patch, owner, name, call=call, action=kill)
 
 
 def assert_same_run(first: Path, second: Path) -> None:

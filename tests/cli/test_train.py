@@ -3,13 +3,15 @@
 import json
 import os
 import signal
+from functools import partial
 
 import pytest
+from same_run import act_in
 from tiny_training import ROOT
 from worker_processes import start_python
 
 from seq2seq.cli.train import options_first
-from seq2seq.training import trainer as trainer_module
+from seq2seq.training.trainer import Trainer
 
 
 @pytest.mark.parametrize(
@@ -202,17 +204,11 @@ def test_an_unknown_choice_in_a_sweep_is_one_line_before_any_run(train_refusal):
 
 
 def test_a_signal_stops_a_sweep_and_names_the_command_that_continues_it(train, corpus, monkeypatch):
-    original = trainer_module.Trainer._update
-
-    def update(self, *arguments):
-        if self.progress.update == 2:
-            os.kill(os.getpid(), signal.SIGINT)
-        return original(self, *arguments)
-
     arguments = [each for each in corpus if not each.startswith("attention.")]
     swept = ("attention=none,uniform", "hydra.sweep.dir='swept, two'")
     with monkeypatch.context() as patch:
-        patch.setattr(trainer_module.Trainer, "_update", update)
+        interrupt = partial(os.kill, os.getpid(), signal.SIGINT)
+        act_in(patch, Trainer, "_update", call=3, action=interrupt)
         code, out, err = train("-m", *arguments, *swept)
 
     assert (code, out) == (130, "")

@@ -5,10 +5,12 @@ import signal
 import sys
 import time
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
+from same_run import act_in
 from tiny_training import tiny_run
 from torch import distributed, nn
 
@@ -28,7 +30,9 @@ def main(folder: Path, overrides: list[str]) -> None:
         if ranks.is_first:
             (folder / "runs" / "tiny").rename(folder / "two")
         with patch.context() as inner, pytest.raises(Interrupted):
-            interrupt_second(inner, update=2)
+            if not ranks.is_first:
+                signal_itself = partial(os.kill, os.getpid(), signal.SIGTERM)
+                act_in(inner, Updater, "update_weights", call=2, action=signal_itself)
             tiny_run(folder, *overrides)
         tiny_run(folder, *overrides, "resume=true")
         assert distributed.is_initialized()
@@ -96,18 +100,6 @@ def weights_differ(layer: nn.Module, ranks: Ranks) -> bool:
     except ValueError:
         return True
     return False
-
-
-def interrupt_second(patch: pytest.MonkeyPatch, *, update: int) -> None:
-    """Send a signal to the second process only."""
-    original = Updater.update_weights
-
-    def update_weights(self, batches, **keywords):
-        if keywords["update"] == update and os.environ["RANK"] == "1":
-            os.kill(os.getpid(), signal.SIGTERM)
-        return original(self, batches, **keywords)
-
-    patch.setattr(Updater, "update_weights", update_weights)
 
 
 if __name__ == "__main__":

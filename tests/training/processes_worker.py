@@ -1,22 +1,23 @@
 """Run commands in a process of torchrun, for test_processes.py.
 
 The arguments are a file with a JSON list of steps. Each is a command of train.py, and what happens
-in it: `kill` is a list of [restart, rank, update], in which the process kills itself. In the run of
+in it: `kill` is [restart, rank, update], in which the process kills itself. In the run of
 the number `no_device` the second process finds no device, and in that of the number `full_disk` the
 first one cannot write the results.
 """
 
-import itertools
 import json
 import os
 import signal
 import sys
 import time
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hydra.core import utils as hydra_utils
+from same_run import act_in
 
 from seq2seq.cli.train import main
 from seq2seq.runtime.distributed import process_group
@@ -54,35 +55,20 @@ def prepare(patch: pytest.MonkeyPatch, step: dict) -> None:
     if rank == 1:  # the clocks of two machines differ
         patch.setattr(hydra_utils, "datetime", LateClock)
     if step.get("bad_data") and rank == 1:
-        patch.setattr(preparation, "prepare_data", fail)
+        unreadable = partial(fail, "the second process cannot read its data")
+        patch.setattr(preparation, "prepare_data", unreadable)
     if step.get("no_device") and rank == 1:
-        error = ValueError("no device for the second process")
-        patch.setattr(
-            run, "choose_numerics", failing(run.choose_numerics, step["no_device"], error)
-        )
+        lacking = partial(fail, "no device for the second process")
+        act_in(patch, run, "choose_numerics", call=step["no_device"], action=lacking)
     if step.get("full_disk") and rank == 0:
-        full = OSError("the disk is full")
-        patch.setattr(results, "_write", failing(results._write, step["full_disk"], full))
-    original = Updater.update_weights
-
-    def update_weights(self, batches, **keywords):
-        if [restart, rank, keywords["update"]] in step.get("kill", []):
-            os.kill(os.getpid(), signal.SIGKILL)
-        if keywords["update"] == step.get("wait_at"):
-            Path(f"waiting-{rank}").touch()
-            time.sleep(0.5)
-        return original(self, batches, **keywords)
-
-    patch.setattr(Updater, "update_weights", update_weights)
-    score, batches = Evaluator._read, itertools.count(1)
-
-    def read(self, *arguments):
-        if next(batches) == step.get("wait_in_batch"):
-            Path(f"waiting-{rank}").touch()
-            time.sleep(0.5)
-        return score(self, *arguments)
-
-    patch.setattr(Evaluator, "_read", read)
+        full = partial(fail, "the disk is full")
+        act_in(patch, results, "_write", call=step["full_disk"], action=full)
+    if "kill" in step and step["kill"][:2] == [restart, rank]:
+        kill = partial(os.kill, os.getpid(), signal.SIGKILL)
+        act_in(patch, Updater, "update_weights", call=step["kill"][2], action=kill)
+    wait = partial(say_and_wait, Path(f"waiting-{rank}"))
+    act_in(patch, Updater, "update_weights", call=step.get("wait_at", 0), action=wait)
+    act_in(patch, Evaluator, "_read", call=step.get("wait_in_batch", 0), action=wait)
 
 
 class LateClock(datetime):
@@ -93,20 +79,13 @@ class LateClock(datetime):
         return datetime.now(tz) - timedelta(minutes=1)
 
 
-def failing(function, number: int, error: Exception):
-    """Return a function whose n-th call raises the error."""
-    calls = itertools.count(1)
-
-    def replacement(*arguments, **keywords):
-        if next(calls) == number:
-            raise error
-        return function(*arguments, **keywords)
-
-    return replacement
+def say_and_wait(path: Path) -> None:
+    path.touch()
+    time.sleep(0.5)
 
 
-def fail(*arguments: object) -> None:
-    raise ValueError("the second process cannot read its data")
+def fail(reason: str, *_: object) -> None:
+    raise ValueError(reason)
 
 
 if __name__ == "__main__":

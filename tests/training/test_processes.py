@@ -126,7 +126,7 @@ def test_an_error_is_one_line_that_torchrun_repeats(tmp_path, text, overrides, w
 @pytest.mark.skipif(VERSION < (2, 13), reason="a restarted group hangs with torch 2.6 and 2.7")
 def test_a_run_killed_and_restarted_equals_an_undisturbed_one(text, whole):
     """The kill follows a save between validations."""
-    step = {**command(text, "run_name=killed", "resume=auto"), "kill": [[0, 0, 9]]}
+    step = {**command(text, "run_name=killed", "resume=auto"), "kill": [0, 0, 9]}
 
     code, errors = run(text, step, restarts=1)
 
@@ -137,7 +137,7 @@ def test_a_run_killed_and_restarted_equals_an_undisturbed_one(text, whole):
 
 def test_a_dead_process_ends_the_run_and_another_number_of_processes_continues_it(text, whole):
     """Without dropout one process makes the updates of two, but for rounding."""
-    step = {**command(text, "run_name=tiny"), "kill": [[0, 1, 9]]}
+    step = {**command(text, "run_name=tiny"), "kill": [0, 1, 9]}
     started = time.monotonic()
 
     code, errors = run(text, step)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from same_run import Killed, assert_equal, assert_same_run, kill_in
+from same_run import Killed, act_in, assert_equal, assert_same_run, kill_in
 from tiny_training import read_scalars, tiny_run, write_corpus
 
 from seq2seq.data.batching import SampledCorpus
@@ -74,16 +74,11 @@ def train(folder: Path, *overrides: str) -> float:
     return tiny_run(folder, *OVERRIDES, *overrides)
 
 
-def send_in(monkeypatch, *, update: int, number: int) -> None:
-    """Send a signal during an update."""
-    original = Updater.update_weights
-
-    def update_weights(self, batches, **keywords):
-        if keywords["update"] == update:
-            os.kill(os.getpid(), number)
-        return original(self, batches, **keywords)
-
-    monkeypatch.setattr(Updater, "update_weights", update_weights)
+def send_in(
+    patch: pytest.MonkeyPatch, owner: type, name: str, *, call: int, number: int = signal.SIGTERM
+) -> list[int]:
+    """Send a signal in the n-th call of a method; return a list of the calls so far."""
+    return act_in(patch, owner, name, call=call, action=lambda: os.kill(os.getpid(), number))
 
 
 def test_the_run_has_validations_curves_and_schedules(uninterrupted):
@@ -186,7 +181,7 @@ def test_a_signal_saves_and_the_resumed_run_equals_an_uninterrupted_one(
     folder, uninterrupted, run, monkeypatch, number, update
 ):
     with monkeypatch.context() as patch, pytest.raises(Interrupted) as interrupted:
-        send_in(patch, update=update, number=number)
+        send_in(patch, Updater, "update_weights", call=update, number=number)
         train(folder)
 
     assert interrupted.value.signal_number == number
@@ -213,7 +208,7 @@ def test_a_signal_stops_scoring_after_a_batch_and_the_resumed_run_is_the_same(
 ):
     """Five validations, the average and the best have 3 batches each, and the test set 2."""
     with monkeypatch.context() as patch, pytest.raises(Interrupted) as interrupted:
-        calls = send_in_batch(patch, batch)
+        calls = send_in(patch, Evaluator, "_read", call=batch)
         train(folder)
 
     assert interrupted.value.signal_number == signal.SIGTERM
@@ -223,20 +218,6 @@ def test_a_signal_stops_scoring_after_a_batch_and_the_resumed_run_is_the_same(
     train(folder, "resume=true")
 
     assert_same_run(uninterrupted, run)
-
-
-def send_in_batch(monkeypatch, batch: int) -> list[int]:
-    """Send a signal in the n-th batch that is scored; return a list that has one entry a batch."""
-    original, calls = Evaluator._read, []
-
-    def read(self, translator, rows):
-        calls.append(len(rows))
-        if len(calls) == batch:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return original(self, translator, rows)
-
-    monkeypatch.setattr(Evaluator, "_read", read)
-    return calls
 
 
 def test_keys_that_only_show_or_score_may_change_and_leave_the_same_run(

@@ -3,7 +3,7 @@ import json
 
 import pytest
 import torch
-from same_run import is_equal
+from same_run import act_in, is_equal
 from tiny_training import read_scalars, saved_weights, tiny_run, tiny_trainer, training_state
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint
@@ -221,16 +221,13 @@ def test_the_learning_rate_follows_its_schedule(make, monkeypatch, overrides, ex
 )
 def test_a_loss_that_is_not_finite_stops_with_update_and_pairs(make, monkeypatch, update, kept):
     made = updates_made(monkeypatch)
-    counted = Updater.update_weights
-
-    def make_update(self, batches, **keywords):
-        if keywords["update"] == update:
-            self._model.decoder.output.bias.data[5] = float("nan")
-        return counted(self, batches, **keywords)
-
-    monkeypatch.setattr(Updater, "update_weights", make_update)
     trainer = make("training.max_epochs=3")
     last = trainer.directory.last
+
+    def spoil() -> None:
+        trainer.model.decoder.output.bias.data[5] = float("nan")
+
+    act_in(monkeypatch, Updater, "update_weights", call=update, action=spoil)
 
     with pytest.raises(NonFiniteError, match=kept) as stop:
         trainer.train()
