@@ -107,14 +107,12 @@ class Progress:
 
     def share(self, config: TrainingConfig) -> float:
         """Return the used share of the budget, 0 to 1."""
-        shares = [0.0]
-        if config.max_epochs is not None:
-            shares.append((self.epoch + self.epoch_share) / config.max_epochs)
-        if config.max_updates is not None:
-            shares.append(self.update / config.max_updates)
-        if config.max_minutes is not None:
-            shares.append(self.seconds / 60 / config.max_minutes)
-        return min(max(shares), 1.0)
+        budgets = (
+            (self.epoch + self.epoch_share, config.max_epochs),
+            (self.update, config.max_updates),
+            (self.seconds / 60, config.max_minutes),
+        )
+        return min(max(used / budget for used, budget in budgets if budget is not None), 1.0)
 
     def is_finished(self, config: TrainingConfig) -> bool:
         """Return whether the budget is used up or validation has not improved for too long."""
