@@ -3,6 +3,7 @@
 import difflib
 import logging
 from dataclasses import replace
+from pathlib import Path
 
 from seq2seq.checkpoints.checkpoint import Checkpoint, TrainingState, load_checkpoint
 from seq2seq.checks import Mark, marks_of_keys
@@ -139,30 +140,29 @@ def load_start(config: TrainConfig, directory: RunDirectory) -> Checkpoint | Non
     Raises:
         ValueError: The checkpoint cannot be read, or the configuration does not fit it.
     """
-    last = _load_last_checkpoint(directory) if config.resume else None
-    return last or load_initial_checkpoint(config)
-
-
-def _load_last_checkpoint(directory: RunDirectory) -> Checkpoint | None:
-    """Load the checkpoint to continue from; None if the run stopped before its first checkpoint."""
-    if directory.last.exists():
-        try:
-            checkpoint = load_checkpoint(directory.last)
-        except ValueError as error:
-            raise ValueError(f"resume=true: {error}, {_START_AGAIN}") from error
-        if checkpoint.training_state is None:
+    if config.resume:
+        if directory.last.exists():
+            return _load_last(directory.last)
+        if directory.results.exists():
             raise ValueError(
-                f"resume=true: {directory.last} has no training state; restore the file that the "
-                f"run wrote, {_START_AGAIN}"
+                f"resume=true: {directory.path} is a run that has ended, without last.pt; restore "
+                f"it, {_START_AGAIN}"
             )
-        return checkpoint
-    if directory.results.exists():
+        logger.info("resume=true: no checkpoint was written yet; the run starts again")
+    return load_initial_checkpoint(config)
+
+
+def _load_last(last: Path) -> Checkpoint:
+    try:
+        checkpoint = load_checkpoint(last)
+    except ValueError as error:
+        raise ValueError(f"resume=true: {error}, {_START_AGAIN}") from error
+    if checkpoint.training_state is None:
         raise ValueError(
-            f"resume=true: {directory.path} is a run that has ended, without last.pt; restore it, "
+            f"resume=true: {last} has no training state; restore the file that the run wrote, "
             f"{_START_AGAIN}"
         )
-    logger.info("resume=true: no checkpoint was written yet; the run starts again")
-    return None
+    return checkpoint
 
 
 def load_initial_checkpoint(config: TrainConfig) -> Checkpoint | None:
