@@ -84,8 +84,11 @@ class RunDirectory:
             if is_temporary(path) and path.is_file():  # left by a killed process
                 path.unlink()
         self.failure.unlink(missing_ok=True)
+        changes = config.resume_changes  # now, or when the run was resumed before
+        if config.resume and self.has_run:
+            before = load_saved_config(self.config).resume_changes
+            changes = list(dict.fromkeys([*before, *changes]))
         # resume and overwrite say how a run starts; they do not describe the run.
-        changes = self._all_changes(config)
         saved = replace(config, resume=False, overwrite=False, resume_changes=changes)
         save_config(saved, self.config)
 
@@ -234,13 +237,6 @@ class RunDirectory:
         return self.path.is_dir() and all(
             path in own or is_temporary(path) for path in self.path.iterdir()
         )
-
-    def _all_changes(self, config: TrainConfig) -> list[str]:
-        """Return the keys that were changed when the run was resumed, now or before."""
-        if not config.resume or not self.has_run:
-            return []
-        before = load_saved_config(self.config).resume_changes
-        return list(dict.fromkeys([*before, *config.resume_changes]))
 
     def _clear(self) -> None:
         """Delete only the files of a run, the configuration last."""
