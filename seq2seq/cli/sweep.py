@@ -249,11 +249,9 @@ def launched_job(name: str) -> Iterator[None]:
     begins with the name of the run. If the sweep is killed, a job of joblib stops as after SIGTERM.
     """
     launcher = _name(HydraConfig.get())
-    with contextlib.ExitStack() as stack:
-        if launcher != _BASIC:
-            stack.enter_context(labelled_lines(name))
-        if launcher == _JOBLIB:
-            stack.enter_context(_stopping_with_parent())
+    labels = contextlib.nullcontext() if launcher == _BASIC else labelled_lines(name)
+    watch = _stopping_with_parent() if launcher == _JOBLIB else contextlib.nullcontext()
+    with labels, watch:
         yield
 
 
