@@ -155,14 +155,13 @@ class ProgressDisplay:
         self._bar.set_postfix_str(f"loss {loss:.3f}, {speed:.0f} tokens/s", refresh=False)
         self._bar.update(100 * share - self._bar.n)
         if self._bar.disable:
-            epoch = progress.epoch + progress.epoch_share
             finished = share - self._began_share
             left = (now - self._began_at) * (1 - share) / max(finished, 1e-9)
             logger.info(
                 "training %.0f%%: update %d, epoch %.1f, loss %.3f, %.0f tokens/s, %s left",
                 100 * share,
                 progress.update,
-                epoch,
+                progress.epochs,
                 loss,
                 speed,
                 describe_seconds(left),

@@ -92,9 +92,9 @@ class Progress:
         return [update for _, update in self.best]
 
     @property
-    def epoch_share(self) -> float:
-        """Share of the current epoch that is finished."""
-        return self.updates_of_epoch / self.updates_per_epoch
+    def epochs(self) -> float:
+        """Number of epochs so far, with the finished share of the current one."""
+        return self.epoch + self.updates_of_epoch / self.updates_per_epoch
 
     def continue_epoch(self, updates_per_epoch: int) -> None:
         """Set the number of updates of the current epoch; if all are made, begin the next epoch.
@@ -108,7 +108,7 @@ class Progress:
     def share(self, config: TrainingConfig) -> float:
         """Return the used share of the budget, 0 to 1."""
         budgets = (
-            (self.epoch + self.epoch_share, config.max_epochs),
+            (self.epochs, config.max_epochs),
             (self.update, config.max_updates),
             (self.seconds / 60, config.max_minutes),
         )

@@ -119,7 +119,7 @@ def _write(trainer: Trainer, found: FinalScores, average: dict[str, object] | No
         "validations": read_history(directory),
         "updates": progress.update,
         "best_update": progress.best_updates[0],
-        "epochs": round(progress.epoch + progress.epoch_share, 2),
+        "epochs": round(progress.epochs, 2),
         "seconds": round(progress.seconds, 1),
         "target_tokens": progress.target_tokens,
         "target_tokens_per_second": round(
@@ -170,8 +170,7 @@ _MEANINGS = {
 
 def describe_outcome(trainer: Trainer, found: FinalScores) -> str:
     """Describe whether more training would help, and what the BLEU of a run means to a reader."""
-    training, progress = trainer.config.training, trainer.progress
-    done = progress.epoch + progress.epoch_share
+    training, done = trainer.config.training, trainer.progress.epochs
     planned = training.max_epochs
     epochs = f"{done:.1f} epochs" if planned is None else f"{done:.1f} of {planned} epochs"
     scores = [each["bleu"] for each in read_history(trainer.directory)]

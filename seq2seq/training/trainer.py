@@ -273,7 +273,7 @@ class Trainer:
         logger.info(
             "update %d, epoch %.1f, %.1f min, valid %s",
             progress.update,
-            progress.epoch + progress.epoch_share,
+            progress.epochs,
             progress.seconds / 60,
             evaluation,
         )

@@ -139,9 +139,7 @@ def test_a_small_model_uses_bf16_only_on_request(tmp_path, monkeypatch, asked, t
 )
 def test_the_end_says_whether_more_training_would_help(monkeypatch, scores, schedule, expected):
     config = load_config("data=grammar", f"training.schedule.name={schedule}")
-    trainer = SimpleNamespace(
-        config=config, progress=SimpleNamespace(epoch=1, epoch_share=0.4), directory=None
-    )
+    trainer = SimpleNamespace(config=config, progress=SimpleNamespace(epochs=1.4), directory=None)
     history = [{"bleu": score} for score in scores]
     monkeypatch.setattr(results, "read_history", lambda _: history)
 

@@ -263,7 +263,7 @@ def test_the_time_of_a_run_and_of_its_checkpoint_has_the_last_validation(make, m
 
 
 @pytest.mark.parametrize(
-    ("made", "expected"), [(2, (0, 2, 2 / 3)), (3, (1, 0, 0.0)), (6, (1, 0, 0.0))]
+    ("made", "expected"), [(2, (0, 2, 2 / 3)), (3, (1, 0, 1.0)), (6, (1, 0, 1.0))]
 )
 def test_a_run_of_longer_epochs_continues_in_its_epoch_or_the_next(make, made, expected):
     """A run of fewer processes, or of less accumulation, has more updates in an epoch."""
@@ -274,7 +274,7 @@ def test_a_run_of_longer_epochs_continues_in_its_epoch_or_the_next(make, made, e
     continue_training(trainer, training_state(trainer), saved=trainer.config)
 
     progress = trainer.progress
-    assert (progress.epoch, progress.updates_of_epoch, progress.epoch_share) == expected
+    assert (progress.epoch, progress.updates_of_epoch, progress.epochs) == expected
 
 
 AVERAGED = (
