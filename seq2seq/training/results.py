@@ -22,7 +22,7 @@ from seq2seq.runtime.numerics import Numerics
 from seq2seq.training.preparation import EvaluationSet
 from seq2seq.training.run_directory import RunDirectory
 from seq2seq.training.trainer import Trainer
-from seq2seq.training.validation import DIAGONAL, Evaluation, metric_value, read_history
+from seq2seq.training.validation import DIAGONAL, Evaluation, metric_value
 
 logger = logging.getLogger(__name__)
 
@@ -116,7 +116,7 @@ def _write(trainer: Trainer, found: FinalScores, average: dict[str, object] | No
         "valid": summaries.pop("valid"),
         "test": summaries.pop("test", None),
         "other_valid": {name.removeprefix("valid."): each for name, each in summaries.items()},
-        "validations": read_history(directory),
+        "validations": directory.read_validations(),
         "updates": progress.update,
         "best_update": progress.best_updates[0],
         "epochs": round(progress.epochs, 2),
@@ -173,7 +173,7 @@ def describe_outcome(trainer: Trainer, found: FinalScores) -> str:
     training, done = trainer.config.training, trainer.progress.epochs
     planned = training.max_epochs
     epochs = f"{done:.1f} epochs" if planned is None else f"{done:.1f} of {planned} epochs"
-    scores = [each["bleu"] for each in read_history(trainer.directory)]
+    scores = [each["bleu"] for each in trainer.directory.read_validations()]
     earlier, latest = scores[: len(scores) * 2 // 3], scores[len(scores) * 2 // 3 :]
     gain = max(latest, default=0.0) - max(earlier, default=0.0)
     if not earlier:

@@ -126,16 +126,29 @@ class RunDirectory:
         return self._read_object(self.results)
 
     def read_validations(self) -> list[dict[str, float]]:
-        """Return the update and the scores of each validation in validations.json.
+        """Return the update and the scores of each validation so far.
 
-        Raises:
-            ValueError: The file is damaged.
+        If the file is damaged, a warning says that the history starts over.
         """
-        kept = self._read_object(self.validations).get("validations")
-        if not isinstance(kept, list):
-            raise self.damaged(self.validations, TypeError("it has no validations"))
+        if not self.validations.exists():
+            return []
+        try:
+            kept = self._read_object(self.validations).get("validations")
+            if not isinstance(kept, list):
+                raise self.damaged(self.validations, TypeError("it has no validations"))
+        except ValueError as error:  # no reason to stop the run
+            logger.warning("the history of the validations starts over: %s", error)
+            return []
         # Earlier versions also kept attention maps.
         return [{name: value for name, value in each.items() if name != "maps"} for each in kept]
+
+    def add_validation(self, scores: Mapping[str, float], *, update: int) -> None:
+        """Add a validation; it replaces validations from its update on."""
+        # A killed run may have validated later updates after its last checkpoint.
+        kept = [each for each in self.read_validations() if each["update"] < update]
+        kept.append({"update": update, **scores})
+        text = json.dumps({"validations": kept}, separators=(",", ":"))
+        write_text(self.validations, text + "\n")
 
     def _read_object(self, file: Path) -> dict[str, object]:
         try:

@@ -27,7 +27,6 @@ from seq2seq.training.schedules import learning_rate_factor, teacher_forcing_rat
 from seq2seq.training.updates import NonFiniteError, Updater
 from seq2seq.training.validation import (
     Evaluator,
-    add_to_history,
     metric_value,
     warn_of_zero_scores,
 )
@@ -278,7 +277,7 @@ class Trainer:
             evaluation,
         )
         if self.ranks.is_first:
-            add_to_history(self.directory, evaluation, update=progress.update)
+            self.directory.add_validation(evaluation.scores, update=progress.update)
             board.validation(evaluation, update=progress.update)
             board.position("valid", progress)
             board.samples(evaluation, update=progress.update)

@@ -2,7 +2,6 @@
 
 # T target length, S source length
 
-import json
 import logging
 import signal
 import time
@@ -29,7 +28,6 @@ from seq2seq.evaluation.measures import (
     total_scores,
 )
 from seq2seq.evaluation.metrics import signature
-from seq2seq.files.atomic import write_text
 from seq2seq.inference.scoring import read_sentences
 from seq2seq.inference.translations import EncodedLine, EncodedPair, Translation
 from seq2seq.inference.translator import Translator
@@ -41,7 +39,6 @@ from seq2seq.search.config import DecodingConfig
 from seq2seq.text.rules import split_words
 from seq2seq.training.log import LINE_SECONDS, describe_seconds
 from seq2seq.training.preparation import EvaluationSet
-from seq2seq.training.run_directory import RunDirectory
 from seq2seq.training.updates import NonFiniteError
 
 logger = logging.getLogger(__name__)
@@ -262,23 +259,3 @@ def warn_of_zero_scores(metric: Metric) -> None:
         _LEAST_SCORES[metric],
         "chrf or loss" if metric is Metric.bleu else "loss",
     )
-
-
-def read_history(directory: RunDirectory) -> list[dict[str, float]]:
-    """Return the validations of a run so far; none, with a warning, if their file is damaged."""
-    try:
-        return directory.read_validations()
-    except FileNotFoundError:
-        pass
-    except ValueError as error:  # no reason to stop the run
-        logger.warning("the history of the validations starts over: %s", error)
-    return []
-
-
-def add_to_history(directory: RunDirectory, evaluation: Evaluation, *, update: int) -> None:
-    """Add a validation to the history of a run; it replaces validations from its update on."""
-    # A killed run may have validated later updates after its last checkpoint.
-    kept = [each for each in read_history(directory) if each["update"] < update]
-    kept.append({"update": update, **evaluation.scores})
-    text = json.dumps({"validations": kept}, separators=(",", ":"))
-    write_text(directory.validations, text + "\n")

@@ -11,7 +11,7 @@ from seq2seq.data.corpus import load_corpora
 from seq2seq.evaluation.measures import total_scores
 from seq2seq.files.links import read_links
 from seq2seq.inference.translator import Translator
-from seq2seq.training import results
+from seq2seq.training.results import describe_outcome
 from seq2seq.training.run import run_training
 from seq2seq.training.run_directory import RunDirectory
 
@@ -137,13 +137,16 @@ def test_a_small_model_uses_bf16_only_on_request(tmp_path, monkeypatch, asked, t
         ([9.0, 20.0, 22.0], "constant", "still rose by 2.0 in the last third: raise the budget"),
     ],
 )
-def test_the_end_says_whether_more_training_would_help(monkeypatch, scores, schedule, expected):
-    config = load_config("data=grammar", f"training.schedule.name={schedule}")
-    trainer = SimpleNamespace(config=config, progress=SimpleNamespace(epochs=1.4), directory=None)
+def test_the_end_says_whether_more_training_would_help(scores, schedule, expected):
     history = [{"bleu": score} for score in scores]
-    monkeypatch.setattr(results, "read_history", lambda _: history)
+    config = load_config("data=grammar", f"training.schedule.name={schedule}")
+    trainer = SimpleNamespace(
+        config=config,
+        progress=SimpleNamespace(epochs=1.4),
+        directory=SimpleNamespace(read_validations=lambda: history),
+    )
 
-    found = results.describe_outcome(trainer, SimpleNamespace(bleu=22.4))
+    found = describe_outcome(trainer, SimpleNamespace(bleu=22.4))
 
     first, second = found.splitlines()
     assert first.startswith("1.4 of 2 epochs; ")

@@ -24,7 +24,7 @@ from seq2seq.search.config import Hypothesis
 from seq2seq.training.curves import TensorBoard
 from seq2seq.training.preparation import EvaluationSet
 from seq2seq.training.updates import NonFiniteError
-from seq2seq.training.validation import Evaluator, add_to_history, metric_value, read_history
+from seq2seq.training.validation import Evaluator, metric_value
 
 # Source tokens a, space, b, EOS; target tokens z, space, y: rows z, space, y, EOS.
 WEIGHTS = [
@@ -319,11 +319,11 @@ def test_every_validation_is_kept(tmp_path):
 def test_a_run_that_was_killed_after_a_validation_keeps_each_once(trainer):
     evaluation = trainer.evaluator.evaluate(trainer.model, slow=False)
     for update in (6, 12, 18):
-        add_to_history(trainer.directory, evaluation, update=update)
+        trainer.directory.add_validation(evaluation.scores, update=update)
     expected = trainer.directory.validations.read_bytes()
 
     for update in (12, 18):  # of a run that is resumed from the last.pt of update 6
-        add_to_history(trainer.directory, evaluation, update=update)
+        trainer.directory.add_validation(evaluation.scores, update=update)
 
     assert trainer.directory.validations.read_bytes() == expected
 
@@ -333,11 +333,11 @@ def test_maps_in_the_history_of_an_earlier_version_are_left_out(trainer):
         '{"pairs":[],"validations":[{"update":1,"bleu":2.5,"maps":[[[60,40]]]}]}'
     )
 
-    assert read_history(trainer.directory) == [{"update": 1, "bleu": 2.5}]
+    assert trainer.directory.read_validations() == [{"update": 1, "bleu": 2.5}]
 
 
 def test_a_damaged_history_begins_anew_with_a_warning(trainer, caplog):
     trainer.directory.validations.write_text("{}")
 
-    assert read_history(trainer.directory) == []
+    assert trainer.directory.read_validations() == []
     assert "validations.json is damaged" in caplog.text
