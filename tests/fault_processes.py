@@ -1,6 +1,7 @@
 """Run commands in processes that share nothing but a server that has imported the package."""
 
 import importlib
+import itertools
 import multiprocessing
 import os
 import resource
@@ -9,6 +10,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
@@ -54,11 +56,8 @@ Prepare = Callable[[], None]
 
 def arguments(corpus: Path, place: Path, *overrides: str) -> list[str]:
     """Return the arguments of a run that writes its cache and its directory into a place."""
-    keys = {each.partition("=")[0] for each in (*OVERRIDES, *overrides)}
-    small = [each for each in SMALL if each.partition("=")[0] not in keys]
-    data = [each for each in corpus_overrides(corpus) if not each.startswith("data.cache_dir")]
     places = [f"data.cache_dir='{place}/cache'", f"checkpoint_dir='{place}/runs'", "run_name=tiny"]
-    return [*data, *small, *OVERRIDES, *places, *overrides]
+    return [*corpus_overrides(corpus), *SMALL, *OVERRIDES, *places, *overrides]
 
 
 def start_server() -> None:
@@ -106,7 +105,7 @@ def start_several(
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     return [
-        start(given, output, Join(rank, num_processes, port, prepare if rank == 0 else None))
+        start(given, output, partial(_join, rank, num_processes, port, None if rank else prepare))
         for rank in range(num_processes)
     ]
 
@@ -138,25 +137,17 @@ def _stop(processes: Sequence[ForkServerProcess]) -> None:
         each.join()
 
 
-class Join:
-    """Gives a process its rank, as torchrun does."""
-
-    def __init__(
-        self, rank: int, world_size: int, port: int, prepare: Prepare | None = None
-    ) -> None:
-        self._variables = {
-            "RANK": str(rank),
-            "LOCAL_RANK": str(rank),
-            "WORLD_SIZE": str(world_size),
-            "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": str(port),
-        }
-        self._prepare = prepare
-
-    def __call__(self) -> None:
-        os.environ.update(self._variables)
-        if self._prepare is not None:
-            self._prepare()
+def _join(rank: int, world_size: int, port: int, prepare: Prepare | None) -> None:
+    """Give a process its rank, as torchrun does."""
+    os.environ.update(
+        RANK=str(rank),
+        LOCAL_RANK=str(rank),
+        WORLD_SIZE=str(world_size),
+        MASTER_ADDR="127.0.0.1",
+        MASTER_PORT=str(port),
+    )
+    if prepare is not None:
+        prepare()
 
 
 def kill_after(seconds: float, process: ForkServerProcess) -> None:
@@ -166,87 +157,59 @@ def kill_after(seconds: float, process: ForkServerProcess) -> None:
     process.join()
 
 
-class CountChanges:
-    """Writes a byte to a file at each change of a file below a place."""
-
-    def __init__(self, output: Path, place: Path) -> None:
-        self._output = output
-        self._place = str(place)
-
-    def __call__(self) -> None:
-        descriptor = os.open(self._output, os.O_WRONLY | os.O_CREAT)
-
-        def hook(event: str, details: tuple[object, ...]) -> None:
-            if changes_file(event, details, self._place):
-                os.write(descriptor, b".")
-
-        sys.addaudithook(hook)
+def count_changes(output: Path, place: Path) -> None:
+    """Write a byte to a file at each change of a file below a place."""
+    descriptor = os.open(output, os.O_WRONLY | os.O_CREAT)
+    _watch(place, lambda event, path: os.write(descriptor, b"."))
 
 
-class KillAt:
-    """Kills the process at its n-th change of a file below a place."""
+def kill_at(number: int, place: Path) -> None:
+    """Kill the process at its n-th change of a file below a place."""
+    changes = itertools.count(1)
 
-    def __init__(self, number: int, place: Path) -> None:
-        self._number = number
-        self._place = str(place)
+    def kill(event: str, path: str) -> None:
+        if next(changes) == number:
+            os.kill(os.getpid(), signal.SIGKILL)
 
-    def __call__(self) -> None:
-        count = 0
-
-        def hook(event: str, details: tuple[object, ...]) -> None:
-            nonlocal count
-            if changes_file(event, details, self._place):
-                count += 1
-                if count == self._number:
-                    os.kill(os.getpid(), signal.SIGKILL)
-
-        sys.addaudithook(hook)
+    _watch(place, kill)
 
 
-class FailAt:
-    """Raises an error of the operating system at each change of a file from the n-th on."""
+def fail_at(number: int, error: int, place: Path) -> None:
+    """Raise an error of the operating system at each change of a file from the n-th on."""
+    changes = itertools.count(1)
 
-    def __init__(self, number: int, error: int, place: Path) -> None:
-        self._number = number
-        self._error = error
-        self._place = str(place)
+    def fail(event: str, path: str) -> None:
+        if event not in _DELETIONS and next(changes) >= number:
+            raise OSError(error, os.strerror(error), path)
 
-    def __call__(self) -> None:
-        count = 0
-
-        def hook(event: str, details: tuple[object, ...]) -> None:
-            nonlocal count
-            if changes_file(event, details, self._place) and event not in _DELETIONS:
-                count += 1
-                if count >= self._number:
-                    raise OSError(self._error, os.strerror(self._error), str(details[0]))
-
-        sys.addaudithook(hook)
+    _watch(place, fail)
 
 
-class LimitFileSize:
-    """Lets no file grow over a number of bytes, as a full disk."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-
-    def __call__(self) -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (self._size, self._size))
+def limit_file_size(size: int) -> None:
+    """Let no file grow over a number of bytes, as a full disk."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
 _DELETIONS = ("os.remove", "os.rmdir", "shutil.rmtree")
 
 
-def changes_file(event: str, details: tuple[object, ...], place: str) -> bool:
-    """Return whether an audit event is a change below a place, or an opening for one."""
+def _watch(place: Path, at_change: Callable[[str, str], object]) -> None:
+    """Call a function with the event and the path of each change of a file below a place."""
+
+    def hook(event: str, details: tuple[object, ...]) -> None:
+        if _is_change(event, details) and str(details[0]).startswith(str(place)):
+            at_change(event, str(details[0]))
+
+    sys.addaudithook(hook)
+
+
+def _is_change(event: str, details: tuple[object, ...]) -> bool:
+    """Return whether an audit event is a change of a file, or an opening for one."""
     if event == "open":
-        path, _, flags = details
-        is_write = isinstance(flags, int) and bool(flags & (os.O_WRONLY | os.O_RDWR))
-        return is_write and str(path).startswith(place)
-    if event in ("os.rename", "os.mkdir", *_DELETIONS):
-        return str(details[0]).startswith(place)
-    return False
+        flags = details[2]
+        return isinstance(flags, int) and bool(flags & (os.O_WRONLY | os.O_RDWR))
+    return event in ("os.rename", "os.mkdir", *_DELETIONS)
 
 
 def _run(command: str, given: list[str], output: Path, prepare: Prepare | None) -> None:

@@ -5,11 +5,12 @@ FAULTS_DISK is the number of places at which each error is tried, spread over th
 
 import errno
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
-from fault_processes import CountChanges, FailAt, LimitFileSize, arguments, train
+from fault_processes import arguments, count_changes, fail_at, limit_file_size, train
 from same_run import assert_same_run
 
 from seq2seq.files.atomic import is_temporary
@@ -25,7 +26,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory, corpus: Path) -> tuple
     place = tmp_path_factory.mktemp("undisturbed")
     changes = place / "changes"
     given = arguments(corpus, place)
-    assert train(given, place / "log", CountChanges(changes, place)) == 0
+    assert train(given, place / "log", partial(count_changes, changes, place)) == 0
     return place / "runs" / "tiny", changes.stat().st_size
 
 
@@ -42,7 +43,7 @@ def test_an_error_at_any_change_of_a_file_is_one_line(
         first = 1 + (2 * index + offset) * num_changes // (2 * NUM_PLACES)
         given, log = arguments(corpus, place, "resume=auto"), place / "log"
 
-        if train(given, log, FailAt(first, number, place)) != 0:
+        if train(given, log, partial(fail_at, first, number, place)) != 0:
             assert_one_line(log.read_text(), place, os.strerror(number).lower())
             assert_whole(place)
         assert train(given, log) == 0, log.read_text()
@@ -56,7 +57,7 @@ def test_a_disk_that_fills_while_a_file_is_written_is_one_line(
 ) -> None:
     given, log = arguments(corpus, tmp_path, "resume=auto"), tmp_path / "log"
 
-    assert train(given, log, LimitFileSize(size)) == 2
+    assert train(given, log, partial(limit_file_size, size)) == 2
     assert_one_line(log.read_text(), tmp_path, "file too large")
     assert_whole(tmp_path)
     assert train(given, log) == 0, log.read_text()

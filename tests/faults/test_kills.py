@@ -10,18 +10,19 @@ import os
 import random
 import time
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from fault_processes import (
-    CountChanges,
-    KillAt,
     Prepare,
     arguments,
+    count_changes,
     finish_several,
     kill_after,
+    kill_at,
     start_server,
     start_several,
 )
@@ -66,7 +67,8 @@ class Disturbed:
             processes = self.start()
             kill_after(draw.uniform(0, longest.seconds), draw.choice(processes))
         else:
-            processes = self.start(KillAt(draw.randint(1, longest.num_changes), self.place))
+            number = draw.randint(1, longest.num_changes)
+            processes = self.start(partial(kill_at, number, self.place))
         finish_several(processes)
         for path in self.place.glob("cache/**/*"):  # a cache keeps what is younger than a day
             os.utime(path, (0, 0))
@@ -91,7 +93,7 @@ def undisturbed(
     changes = run.place / "changes"
     start_server()
     started = time.monotonic()
-    run.finish(CountChanges(changes, run.place))
+    run.finish(partial(count_changes, changes, run.place))
     seconds = time.monotonic() - started
     return Undisturbed(run.directory, seconds, changes.stat().st_size)
 
