@@ -80,15 +80,14 @@ class Page:
         return [link for link, path in paths.items() if not path.exists() and path not in BUILT]
 
     def blocks(self, language: str) -> list[str]:
-        """Return the code blocks of a language; those without one show output."""
-        blocks = re.findall(r"^```(.*?)\n(.*?)^```$", self.text, re.MULTILINE | re.DOTALL)
-        return [text for name, text in blocks if name == language]
-
-    def indented_blocks(self, language: str) -> list[str]:
-        """Return the code blocks of a language in the items of lists, without their indent."""
-        form = rf"^( +)```{language}\n(.*?)^ +```$"
+        """Return the code blocks of a language, in lists too; those without one show output."""
+        form = r"^( *)```(.*?)\n(.*?)^\1```$"
         blocks = re.findall(form, self.text, re.MULTILINE | re.DOTALL)
-        return [textwrap.dedent(text) for _, text in blocks]
+        return [
+            textwrap.dedent(text) if indent else text
+            for indent, name, text in blocks
+            if name == language
+        ]
 
 
 def pages() -> dict[str, Page]:
@@ -157,26 +156,18 @@ def make_workplace(path: Path) -> Path:
 
 
 def run_script(workplace: Path, script: str, arguments: list[str]) -> None:
-    """Run a script in this process, which has imported torch already."""
+    """Run a script, or a module as `python -m` does, in this process, which has torch already."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(workplace)
         patch.setattr(sys, "argv", [script, *arguments])
+        patch.delitem(sys.modules, script, raising=False)
         try:
-            runpy.run_path(str(workplace / script), run_name="__main__")
+            if script.endswith(".py"):
+                runpy.run_path(str(workplace / script), run_name="__main__")
+            else:
+                runpy.run_module(script, run_name="__main__")
         except SystemExit as end:
             assert not end.code, f"{script} {shlex.join(arguments)} ended with {end.code}"
-
-
-def run_module(workplace: Path, module: str, arguments: list[str]) -> None:
-    """Run a module of the package as `python -m` does, in this process."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(workplace)
-        patch.setattr(sys, "argv", [module, *arguments])
-        patch.delitem(sys.modules, module, raising=False)
-        try:
-            runpy.run_module(module, run_name="__main__")
-        except SystemExit as end:
-            assert not end.code, f"{module} {shlex.join(arguments)} ended with {end.code}"
 
 
 def run_shell(workplace: Path, command: str) -> subprocess.CompletedProcess[str]:

@@ -11,8 +11,7 @@ import pytest
 from documents import ROOT, Page, quickened, run_script
 
 PAGE = Page("docs/tutorials/new-attention-type.md")
-MODULE, EXAMPLE = PAGE.blocks("python")
-[IMPORT] = PAGE.indented_blocks("python")
+MODULE, EXAMPLE, IMPORT = PAGE.blocks("python")
 *TRAININGS, TRANSLATING, TESTS = PAGE.commands()
 PUBLIC, INNER = (
     f"from seq2seq{module} import Attention, AttentionConfig, register_attention"

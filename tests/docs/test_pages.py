@@ -23,7 +23,6 @@ from documents import (
     make_workplace,
     pages,
     quickened,
-    run_module,
     run_script,
     run_shell,
 )
@@ -124,7 +123,7 @@ def run_command(workplace: Path, command: str) -> None:
     for each in arguments:
         found = sorted(str(path.relative_to(workplace)) for path in workplace.glob(each))
         given += found or [each]
-    run_module(workplace, module, given)
+    run_script(workplace, module, given)
 
 
 def run_page_export(workplace: Path, command: str) -> None:
@@ -470,7 +469,7 @@ def test_help_fits_a_terminal_and_names_keys_and_choices_that_exist(
 ) -> None:
     module = f"seq2seq.cli.{script}"
 
-    run_module(tmp_path, module, ["--help"])
+    run_script(tmp_path, module, ["--help"])
 
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) <= 30
