@@ -150,17 +150,21 @@ def tiny_batch(
     return TinyBatch(source_ids, source_mask, previous_ids, target_ids, target_mask, places)
 
 
+def run_forward(model: Seq2Seq, batch: TinyBatch) -> tuple[Tensor, Tensor]:
+    """Feed the true tokens at once; return logits (B, T, V) and weights (B, N, T, S)."""
+    output = model(batch.source_ids, batch.source_mask, batch.previous_ids)
+    return model.decoder.logits(output.readouts), output.attention_weights
+
+
 def summed_loss(model: Seq2Seq, batch: TinyBatch) -> Tensor:
     """Sum cross-entropy over the real target tokens."""
-    readouts = model(batch.source_ids, batch.source_mask, batch.previous_ids).readouts
-    logits = model.decoder.logits(readouts)[batch.target_mask]
+    logits, _ = run_forward(model, batch)
     targets = batch.target_ids[batch.target_mask]
-    return nn.functional.cross_entropy(logits, targets, reduction="sum")
+    return nn.functional.cross_entropy(logits[batch.target_mask], targets, reduction="sum")
 
 
 def unroll(model: Seq2Seq, batch: TinyBatch) -> tuple[Tensor, Tensor]:
-    """Feed the true tokens one step at a time; return logits (B, T, V) and weights
-    (B, N, T, S)."""
+    """Feed the true tokens one step at a time; return what `run_forward` does."""
     memory, state = model.encode(batch.source_ids, batch.source_mask)
     logits, weights = [], []
     for previous_ids in batch.previous_ids.unbind(1):

@@ -9,6 +9,7 @@ from tiny_models import (
     every_type,
     every_type_and_form,
     gradients_of,
+    run_forward,
     summed_loss,
     tiny_batch,
     tiny_model,
@@ -29,11 +30,18 @@ def loss_of(logits, weights):
     return (logits.sin() * factors[0]).sum() + (weights.square() * factors[1]).sum()
 
 
+def assert_forward_equals_steps(model):
+    """Compare values and gradients; return the logits."""
+    whole, steps = (run(model, tiny_batch()) for run in (run_forward, unroll))
+    assert_close(whole, steps, atol=1e-12, rtol=0)
+    gradients, of_steps = (gradients_of(loss_of(*each), model) for each in (whole, steps))
+    assert_gradients_close(gradients, of_steps, tolerance=1e-12)
+    return whole[0]
+
+
 @every_type_and_form
 def test_forward_equals_unrolled_steps(attention, form):
-    model, batch = tiny_model(attention, form, **WHOLE), tiny_batch()
-
-    logits = assert_forward_equals_steps(model, batch)
+    logits = assert_forward_equals_steps(tiny_model(attention, form, **WHOLE))
 
     assert logits.shape == (3, 4, TARGET_VOCABULARY_SIZE)
 
@@ -43,7 +51,7 @@ def test_forward_equals_unrolled_steps(attention, form):
 def test_forward_equals_unrolled_steps_with_each_part_alone(form, part):
     options = {"num_layers": 2, part: WHOLE[part]}
 
-    assert_forward_equals_steps(tiny_model(attention_config("dot"), form, **options), tiny_batch())
+    assert_forward_equals_steps(tiny_model(attention_config("dot"), form, **options))
 
 
 @every_form
@@ -71,24 +79,11 @@ def test_a_type_may_replace_a_part_of_the_memory_in_its_step():
     assert_gradients_close(found, expected, tolerance=1e-6)
 
 
-def assert_forward_equals_steps(model, batch):
-    """Compare values and gradients; return the logits."""
-    output = model(batch.source_ids, batch.source_mask, batch.previous_ids)
-    logits = model.decoder.logits(output.readouts)
-    step_logits, step_weights = unroll(model, batch)
-    assert_close(logits, step_logits, atol=1e-12, rtol=0)
-    assert_close(output.attention_weights, step_weights, atol=1e-12, rtol=0)
-    gradients = gradients_of(loss_of(logits, output.attention_weights), model)
-    step_gradients = gradients_of(loss_of(step_logits, step_weights), model)
-    assert_gradients_close(gradients, step_gradients, tolerance=1e-12)
-    return logits
-
-
 @every_form
 def test_a_model_without_dropout_or_in_evaluation_draws_nothing(form):
     batch = tiny_batch()
     for dropout, training in ((0.0, True), (0.4, False)):
-        options = {"num_layers": 2, "dropout": dropout}
+        options = {"num_layers": 2, "self_attention": True, "dropout": dropout}
         model = tiny_model(attention_config("additive"), form, **options).train(training)
         torch.manual_seed(7)
         before = torch.get_rng_state()
@@ -102,18 +97,13 @@ def test_a_model_without_dropout_or_in_evaluation_draws_nothing(form):
 def test_attention_calls_over_some_sentences_equal_one_call(attention, monkeypatch):
     model, batch = tiny_model(attention, "luong"), tiny_batch()
 
-    def run():
-        output = model(batch.source_ids, batch.source_mask, batch.previous_ids)
-        logits = model.decoder.logits(output.readouts)
-        gradients = gradients_of(loss_of(logits, output.attention_weights), model)
-        return logits, output.attention_weights, gradients
-
-    *whole, whole_gradients = run()
+    whole = run_forward(model, batch)
     monkeypatch.setattr("seq2seq.model.recurrence._SENTENCES_PER_CALL", 2)
-    *parts, gradients = run()
+    parts = run_forward(model, batch)
 
     assert_close(parts, whole, atol=1e-12, rtol=0)
-    assert_gradients_close(gradients, whole_gradients, tolerance=1e-12)
+    gradients, of_whole = (gradients_of(loss_of(*each), model) for each in (parts, whole))
+    assert_gradients_close(gradients, of_whole, tolerance=1e-12)
 
 
 @every_type_and_form
@@ -161,23 +151,6 @@ def test_input_feeding_starts_from_a_zero_readout():
     assert torch.equal(state.feedback, torch.zeros(3, 9).double())
 
 
-@pytest.mark.parametrize(
-    "place", ["word_dropout", "embedding_dropout", "readout.hidden_dropout", "readout_dropout"]
-)
-def test_dropout_acts_in_training_only(place):
-    model, batch = tiny_model(attention_config("additive")), tiny_batch()
-    model.decoder.get_submodule(place).p = 0.5
-
-    def logits():
-        output = model(batch.source_ids, batch.source_mask, batch.previous_ids)
-        return model.decoder.logits(output.readouts)
-
-    model.train()
-    assert not torch.allclose(logits(), logits())
-    model.eval()
-    assert torch.equal(logits(), logits())
-
-
 def test_word_dropout_drops_the_whole_embedding_of_a_token():
     model, batch = tiny_model(attention_config("none")), tiny_batch()
     model.decoder.word_dropout.p = 0.5
@@ -199,9 +172,8 @@ def test_autocast_comes_near_full_precision(attention, form):
     model, batch = tiny_model(attention, form, dtype=torch.float32), tiny_batch()
 
     def run():
-        output = model(batch.source_ids, batch.source_mask, batch.previous_ids)
-        logits = model.decoder.logits(output.readouts).float()
-        return logits, gradients_of(loss_of(logits, output.attention_weights.float()), model)
+        logits, weights = (part.float() for part in run_forward(model, batch))
+        return logits, gradients_of(loss_of(logits, weights), model)
 
     with torch.autocast("cpu", torch.bfloat16):
         logits, gradients = run()

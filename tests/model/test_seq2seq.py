@@ -11,6 +11,7 @@ from tiny_models import (
     every_type,
     every_type_and_form,
     gradients_of,
+    run_forward,
     summed_loss,
     tiny_batch,
     tiny_model,
@@ -144,10 +145,18 @@ def test_bridge_of_an_empty_source_is_finite_in_single_precision(bridge, is_roun
 # B=3, S=5, T=4
 
 
-def model_config(*, tied=TiedEmbeddings.none, bridge=Bridge.projection, layer_norm=False, **sizes):
+def model_config(
+    form="bahdanau",
+    *,
+    tied=TiedEmbeddings.none,
+    bridge=Bridge.projection,
+    layer_norm=False,
+    self_attention=False,
+    **sizes,
+):
     """Return a config whose embeddings may be tied; `sizes` are the decoder's."""
-    encoder = encoder_config(num_layers=2, layer_norm=layer_norm)
-    decoder = decoder_config(num_layers=2, layer_norm=layer_norm)
+    options = {"num_layers": 2, "layer_norm": layer_norm, "self_attention": self_attention}
+    encoder, decoder = encoder_config(**options), decoder_config(form, **options)
     sizes = {"embedding_size": 8, "readout_size": 8} | sizes
     return ModelConfig(
         name="tiny",
@@ -253,3 +262,35 @@ def test_every_parameter_starts_as_documented(tied):
         else:
             bound = (6 / sum(parameter.shape)) ** 0.5
             assert 0.7 * bound < parameter.abs().max() <= bound, name
+
+
+DROPOUT = {
+    "encoder.word_dropout": ["word_dropout"],
+    "encoder.embedding_dropout": ["embedding_dropout"],
+    "encoder.hidden_dropout": ["gru.between_layers", "self_attention.dropout", "hidden_dropout"],
+    "decoder.word_dropout": ["word_dropout"],
+    "decoder.embedding_dropout": ["embedding_dropout"],
+    "decoder.hidden_dropout": [
+        "recurrence.dropout",
+        "readout.self_attention.dropout",
+        "readout.hidden_dropout",
+    ],
+    "decoder.readout_dropout": ["readout_dropout"],
+}
+"""The modules of a side that read each key."""
+
+
+@every_form
+@pytest.mark.parametrize("key", DROPOUT)
+def test_each_dropout_has_its_probability_and_acts_in_training(form, key):
+    config, (side, name) = model_config(form, self_attention=True), key.split(".")
+    setattr(getattr(config, side), name, 0.5)
+    model, batch = build(config), tiny_batch()
+    found = {name: each for name, each in model.named_modules() if getattr(each, "p", 0) > 0}
+
+    assert [*found] == [f"{side}.{place}" for place in DROPOUT[key]]
+    for module in found.values():
+        for each in found.values():
+            each.p = 0.5 if each is module else 0.0
+        first, second = (run_forward(model, batch) for _ in range(2))
+        assert not torch.equal(first[0], second[0])
