@@ -1,6 +1,4 @@
-# R=4 rows of B=2 sentences, E=7 embedding, H=6 hidden, C=10 context, F=9 readout, S=5
-# R=3 rows, E=2, H=4, F=5
-# B=3, T=4, H=6, C=10, E=7, F=9
+# R=4 rows of B=2 sentences, T=4, E=7 embedding, H=6 hidden, C=10 context, F=9 readout, S=5
 
 import dataclasses
 
@@ -74,80 +72,47 @@ def torch_cell(cell, *further_inputs):
     return theirs
 
 
-@pytest.mark.parametrize("num_layers", [1, 2])
-def test_bahdanau_attends_with_the_previous_top_state_and_reads_embedding_and_context(num_layers):
-    setting = Setting("bahdanau", num_layers=num_layers)
+def step_by_torch(form, setting, output):
+    """Return the query and the new states; `output` joins the states of some layers."""
+    recurrence, embedded, hidden = setting.recurrence, setting.embedded, setting.hidden
 
-    output = setting.step()
+    def all_layers(bottom):
+        states = [bottom]
+        for cell, previous in zip(recurrence.upper, hidden[1:], strict=True):
+            states.append(torch_cell(cell)(output(states), previous))
+        return states
 
-    context = context_of(setting.hidden[-1])
-    cell = torch_cell(setting.recurrence.bottom_cell, setting.recurrence.context_projection.weight)
-    bottom = cell(torch.cat((setting.embedded, context), dim=1), setting.hidden[0])
-    assert_close(setting.query, setting.hidden[-1])
-    assert_close(output.context, context)
-    assert_close(output.hidden[0], bottom)
-
-
-@pytest.mark.parametrize("num_layers", [1, 2])
-def test_conditional_attends_between_two_cells(num_layers):
-    setting = Setting("conditional", num_layers=num_layers)
-
-    output = setting.step()
-
-    between = torch_cell(setting.recurrence.bottom_cell)(setting.embedded, setting.hidden[0])
-    assert_close(setting.query, between)
-    assert_close(output.context, context_of(between))
-    bottom = torch_cell(setting.recurrence.context_cell)(context_of(between), between)
-    assert_close(output.hidden[0], bottom)
-
-
-@pytest.mark.parametrize("num_layers", [1, 2])
-def test_luong_attends_with_the_new_top_state(num_layers):
-    setting = Setting("luong", num_layers=num_layers)
-
-    output = setting.step()
-
-    bottom = torch_cell(setting.recurrence.bottom_cell)(setting.embedded, setting.hidden[0])
-    assert_close(output.hidden[0], bottom)
-    assert_close(setting.query, output.hidden[-1])
-    assert_close(output.context, context_of(output.hidden[-1]))
-
-
-@pytest.mark.parametrize("num_layers", [1, 2])
-def test_input_feeding_reads_embedding_and_previous_readout(num_layers):
-    setting = Setting("input_feeding", num_layers=num_layers)
-
-    output = setting.step()
-
-    cell = torch_cell(setting.recurrence.bottom_cell, setting.recurrence.feedback_projection.weight)
-    bottom = cell(torch.cat((setting.embedded, setting.feedback), dim=1), setting.hidden[0])
-    assert_close(output.hidden[0], bottom)
-    assert_close(setting.query, output.hidden[-1])
+    if form == "bahdanau":  # attends with the previous state, and reads embedding and context
+        query = output(hidden)
+        cell = torch_cell(recurrence.bottom_cell, recurrence.context_projection.weight)
+        inputs = torch.cat((embedded, context_of(query)), dim=1)
+        return query, all_layers(cell(inputs, hidden[0]))
+    if form == "conditional":  # attends between two cells
+        query = torch_cell(recurrence.bottom_cell)(embedded, hidden[0])
+        bottom = torch_cell(recurrence.context_cell)(context_of(query), query)
+        return query, all_layers(bottom)
+    if form == "luong":
+        states = all_layers(torch_cell(recurrence.bottom_cell)(embedded, hidden[0]))
+    else:  # reads embedding and previous readout
+        cell = torch_cell(recurrence.bottom_cell, recurrence.feedback_projection.weight)
+        states = all_layers(cell(torch.cat((embedded, setting.feedback), dim=1), hidden[0]))
+    return output(states), states  # both attend with the new state
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("residual", [False, True])
-def test_upper_layer_reads_the_output_below_and_its_own_previous_state(form, residual):
-    setting = Setting(form, num_layers=3, residual=residual)
+@pytest.mark.parametrize(("num_layers", "residual"), [(1, False), (3, False), (3, True)])
+def test_a_step_is_that_of_cells_of_torch(form, num_layers, residual):
+    setting = Setting(form, num_layers=num_layers, residual=residual)
 
-    hidden = setting.step().hidden
+    found = setting.step()
 
     # With residual connections the output of a layer is the sum of the states up to it.
-    outputs = [sum(hidden[:i]) if residual else hidden[i - 1] for i in (1, 2, 3)]
-    for cell, read, previous, state in zip(
-        setting.recurrence.upper, outputs, setting.hidden[1:], hidden[1:], strict=False
-    ):
-        assert_close(state, torch_cell(cell)(read, previous))
-    assert_close(setting.recurrence.top(hidden), outputs[2])
-
-
-@pytest.mark.parametrize("form", ["bahdanau", "luong", "input_feeding"])
-def test_residual_layers_attend_with_the_sum_of_all_states(form):
-    setting = Setting(form, num_layers=3, residual=True)
-
-    hidden = setting.step().hidden
-
-    assert_close(setting.query, sum(setting.hidden if form == "bahdanau" else hidden))
+    output = sum if residual else (lambda states: states[-1])
+    query, states = step_by_torch(form, setting, output)
+    assert_close(setting.query, query)
+    assert_close(found.context, context_of(query))
+    assert_close(found.hidden, tuple(states))
+    assert_close(setting.recurrence.top(found.hidden), output(states))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -166,60 +131,36 @@ def test_hidden_dropout_acts_between_layers_in_training_only(form):
 def test_select_returns_the_given_rows_in_the_given_order():
     hidden, feedback = (torch.randn(3, 6), torch.randn(3, 6)), torch.randn(3, 9)
     past = Past(torch.randn(3, 2, 6), torch.randn(3, 2, 6))
-
     attended = (torch.randn(3, 5), torch.randn(3, 1))
-
-    selected = DecoderState(hidden, feedback, past, attended).select(torch.tensor([2, 0, 2, 1]))
-
     rows = [2, 0, 2, 1]
-    assert torch.equal(selected.feedback, feedback[rows])
-    assert torch.equal(selected.past.keys, past.keys[rows])
-    assert torch.equal(selected.past.values, past.values[rows])
-    for of_selected, of_all in ((selected.hidden, hidden), (selected.attended, attended)):
-        for new, old in zip(of_selected, of_all, strict=True):
-            assert torch.equal(new, old[rows])
+
+    selected = DecoderState(hidden, feedback, past, attended).select(torch.tensor(rows))
+
+    expected = DecoderState(
+        tuple(each[rows] for each in hidden),
+        feedback[rows],
+        Past(past.keys[rows], past.values[rows]),
+        tuple(each[rows] for each in attended),
+    )
+    assert_close(selected, expected, rtol=0, atol=0)
 
 
-def make_readout(**options):
+@pytest.mark.parametrize("option", ["neither", "layer_norm", "self_attention"])
+def test_readout_is_the_tanh_of_a_projection_of_refined_state_context_and_embedding(option):
     torch.manual_seed(1)
-    config = dataclasses.replace(decoder_config(), **options)
+    has_norm, refines = option == "layer_norm", option == "self_attention"
+    config = dataclasses.replace(decoder_config(), layer_norm=has_norm, self_attention=refines)
     readout = Readout(config, context_size=10).double()
     for parameter in readout.parameters():
         nn.init.normal_(parameter, std=0.5)
-    return readout
-
-
-def draw_inputs():
-    generator = torch.Generator().manual_seed(2)
-    return [torch.randn(3, 4, size, generator=generator).double() for size in (6, 10, 7)]
-
-
-def test_readout_is_the_tanh_of_a_projection_of_all_inputs():
-    readout, inputs = make_readout(), draw_inputs()
-
-    readouts = readout(*inputs)
-
-    projection = readout.projection
-    joined = torch.cat(inputs, dim=-1)
-    assert readouts.shape == (3, 4, 9)
-    assert_close(readouts, (joined @ projection.weight.T + projection.bias).tanh())
-
-
-def test_layer_norm_normalises_the_projection():
-    readout, inputs = make_readout(layer_norm=True), draw_inputs()
-
-    readouts = readout(*inputs)
-
-    projected = readout.projection(torch.cat(inputs, dim=-1))
-    norm = readout.norm
-    expected = nn.functional.layer_norm(projected, (9,), norm.weight, norm.bias).tanh()
-    assert_close(readouts, expected)
-
-
-def test_self_attention_refines_the_state_alone():
-    readout, (hidden, *others) = make_readout(self_attention=True), draw_inputs()
+    hidden, *others = (torch.randn(3, 4, size).double() for size in (6, 10, 7))
 
     readouts = readout(hidden, *others)
 
-    joined = torch.cat((readout.self_attention(hidden), *others), dim=-1)
-    assert_close(readouts, readout.projection(joined).tanh())
+    refined = readout.self_attention(hidden) if refines else hidden
+    weight, bias = readout.projection.parameters()
+    projected = torch.cat((refined, *others), dim=-1) @ weight.T + bias
+    if has_norm:
+        projected = nn.functional.layer_norm(projected, (9,), *readout.norm.parameters())
+    assert readouts.shape == (3, 4, 9)
+    assert_close(readouts, projected.tanh())
