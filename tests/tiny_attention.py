@@ -189,12 +189,12 @@ def sequence_attention(
     kind: type[SequenceModule],
     num_heads: int = 2,
     *,
-    dropout: float = 0.0,
+    normalizer: Normalizer = Normalizer.softmax,
     dtype: torch.dtype = torch.float64,
 ) -> SequenceModule:
     """Build a module over whole sequences; the sizes of CrossAttention differ."""
     torch.manual_seed(1)
-    config = MultiHeadConfig(name="multihead", dropout=dropout, size=8, num_heads=num_heads)
+    config = MultiHeadConfig(size=8, num_heads=num_heads, normalizer=normalizer)
     across = kind is CrossAttention
     sizes = {"query_size": 4, "key_size": 6, "value_size": VALUE_SIZE} if across else {}
     return kind(config, **sizes).to(dtype)
@@ -203,8 +203,31 @@ def sequence_attention(
 def draw_sequences(
     kind: type[SequenceModule], *, dtype: torch.dtype = torch.float64
 ) -> list[Tensor]:
-    """Draw queries, keys and values (B=3, T=4, S=5), or one sequence for self-attention (S=5)."""
+    """Draw queries, keys and values (B=3, T=4, S=5); for self-attention, which are one (S=5)."""
     generator = torch.Generator().manual_seed(2)
     shapes = [(3, 4, 4), (3, 5, 6), (3, 5, VALUE_SIZE)] if kind is CrossAttention else [(3, 5, 8)]
     drawn = [torch.randn(*one, generator=generator, dtype=torch.float64) for one in shapes]
-    return [part.to(dtype).requires_grad_() for part in drawn]
+    parts = [part.to(dtype).requires_grad_() for part in drawn]
+    return parts if kind is CrossAttention else 3 * parts
+
+
+_GAPS = torch.tensor([[1, 0, 1, 1, 0], [0, 0, 0, 1, 0], [0, 1, 1, 1, 1]]).bool()
+VALID = {
+    "nothing": None,
+    "lengths": torch.tensor([5, 2, 3]),
+    "no_length": torch.tensor([0, 5, 0]),
+    "step_lengths": torch.tensor([[1, 5, 2, 3, 4], [5, 4, 0, 1, 0], [2, 2, 2, 2, 2]]),
+    "mask": _GAPS,
+    "step_mask": _GAPS.unsqueeze(1) ^ torch.eye(5, dtype=torch.bool),
+}
+"""What `Attention.prepare` accepts for B=3, T=5, S=5."""
+
+
+def valid_and_mask(name: str, *, num_steps: int) -> tuple[Tensor | None, Tensor]:
+    """Return an entry of VALID for some steps, and the mask (B, T, S) that it stands for."""
+    valid = VALID[name]
+    if valid is None:
+        return None, torch.ones(3, num_steps, 5, dtype=torch.bool)
+    valid = valid[:, :num_steps] if name.startswith("step") else valid
+    mask = valid if valid.dtype == torch.bool else torch.arange(5) < valid.unsqueeze(-1)
+    return valid, mask if mask.dim() == 3 else mask.unsqueeze(1).expand(3, num_steps, 5)

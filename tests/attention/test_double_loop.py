@@ -5,22 +5,19 @@ import math
 
 import pytest
 import torch
-from tiny_attention import VARIANTS, Sources, attend, mix_by_loop, tiny_attention, tiny_sources
+from tiny_attention import (
+    VALID,
+    VARIANTS,
+    Sources,
+    attend,
+    mix_by_loop,
+    tiny_attention,
+    tiny_sources,
+    valid_and_mask,
+)
 from torch.testing import assert_close
 
 # B=3, T=4, S=5; Q=6, K=10 (6 where the type asks it), V=7
-
-LENGTHS = torch.tensor([5, 2, 3])
-STEP_LENGTHS = torch.tensor([[1, 5, 2, 3], [5, 4, 0, 1], [2, 2, 2, 2]])
-GAPS = torch.tensor([[1, 0, 1, 1, 0], [0, 0, 0, 1, 0], [0, 1, 1, 1, 1]]).bool()
-STEP_GAPS = GAPS.unsqueeze(1) & (torch.arange(4)[:, None] != torch.arange(5))
-VALID = {  # the argument, and the mask (B, T, S) that it stands for
-    "nothing": (None, torch.ones(3, 4, 5, dtype=torch.bool)),
-    "lengths": (LENGTHS, (torch.arange(5) < LENGTHS[:, None, None]).expand(3, 4, 5)),
-    "step_lengths": (STEP_LENGTHS, torch.arange(5) < STEP_LENGTHS.unsqueeze(-1)),
-    "mask": (GAPS, GAPS.unsqueeze(1).expand(3, 4, 5)),
-    "step_mask": (STEP_GAPS, STEP_GAPS),
-}
 
 
 def inner(one, other):
@@ -178,7 +175,7 @@ def test_context_and_weights_equal_a_double_loop(config, dtype, tolerance, valid
     attention, sources = tiny_attention(config, dtype=dtype), tiny_sources(config, dtype=dtype)
     if getattr(config, "learned_inverse_width", False):
         attention.inverse_width.data.fill_(-0.75)
-    given, seen = VALID[valid]
+    given, seen = valid_and_mask(valid, num_steps=4)
     by_loop = BY_TYPE.get(config.name, single_head)
     exact = Sources(*(part.double() for part in sources[:3]), seen)
     expected = by_loop(copy.deepcopy(attention).double(), config, exact)

@@ -2,74 +2,49 @@ import dataclasses
 
 import pytest
 import torch
-from tiny_attention import attention_config, draw_sequences, sequence_attention
-from torch import nn
+from tiny_attention import (
+    VALID,
+    attention_config,
+    draw_sequences,
+    sequence_attention,
+    valid_and_mask,
+)
 from torch.testing import assert_close
 
 from seq2seq.attention.multihead import CausalSelfAttention, CrossAttention, SelfAttention
-
-CONFIG = attention_config("multihead")
+from seq2seq.attention.normalizers import Normalizer
 
 
 @pytest.mark.parametrize("num_heads", [3, 16])
 def test_heads_that_do_not_divide_the_size_are_an_error(num_heads):
     message = rf"attention\.num_heads={num_heads} must divide attention\.size=8"
     with pytest.raises(ValueError, match=message):
-        dataclasses.replace(CONFIG, num_heads=num_heads)
+        dataclasses.replace(attention_config("multihead"), num_heads=num_heads)
 
 
 # B=3, S=5, T=5 and across 4; D=8, across Q=4, K=6, V=7
 
 KINDS = [CrossAttention, SelfAttention, CausalSelfAttention]
-GAPS = torch.tensor([[1, 0, 1, 1, 0], [0, 0, 0, 1, 0], [0, 1, 1, 1, 1]]).bool()
-VALID = {
-    "nothing": None,
-    "lengths": torch.tensor([5, 2, 3]),
-    "no_length": torch.tensor([0, 5, 0]),
-    "step_lengths": torch.tensor([[1, 5, 2, 3, 4], [5, 0, 3, 0, 1], [2, 2, 2, 2, 2]]),
-    "mask": GAPS,
-    "step_mask": GAPS.unsqueeze(1) ^ torch.eye(5, dtype=torch.bool),
-}
-
 every_kind = pytest.mark.parametrize("kind", KINDS)
-every_self = pytest.mark.parametrize("kind", KINDS[1:])
 every_number_of_heads = pytest.mark.parametrize("num_heads", [1, 2, 4])
-both_paths = pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "explicit"])
+every_precision = pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-12)], ids=["fp32", "fp64"]
+)
 
 
-def call(module, inputs, name="nothing", *, need_weights):
-    """Call the module with an entry of VALID; CrossAttention has 4 queries only."""
-    valid = VALID[name]
-    if not isinstance(module, CrossAttention):
-        return module(*inputs, valid, need_weights=need_weights)
+def call(module, inputs, name, *, need_weights):
+    """Call the module with an entry of VALID."""
     queries, keys, values = inputs
-    valid = valid[:, :4] if name.startswith("step") else valid
-    return module(queries, keys, valid, values=values, need_weights=need_weights)
-
-
-def mask_of(name):
-    """Return the mask (B, T, S) of an entry of VALID, for one sequence."""
-    valid = torch.tensor(5).expand(3) if VALID[name] is None else VALID[name]
-    mask = valid if valid.dtype == torch.bool else torch.arange(5) < valid.unsqueeze(-1)
-    return mask if mask.dim() == 3 else mask.unsqueeze(1).expand(3, 5, 5)
-
-
-def torch_twin(module, num_heads):
-    """Build PyTorch's module with the same weights."""
-    ours = module.attention
-    twin = nn.MultiheadAttention(8, num_heads, bias=False, batch_first=True, dtype=torch.float64)
-    linears = ours.query_projection, ours.key_projection, ours.value_projection
-    twin.in_proj_weight.data = torch.cat([linear.weight.data for linear in linears])
-    twin.out_proj.weight.data = ours.output_projection.weight.data
-    return twin
+    valid, _ = valid_and_mask(name, num_steps=queries.shape[1])
+    if isinstance(module, CrossAttention):
+        return module(queries, keys, valid, values=values, need_weights=need_weights)
+    return module(queries, valid, need_weights=need_weights)
 
 
 @every_kind
 @every_number_of_heads
 @pytest.mark.parametrize("valid", VALID)
-@pytest.mark.parametrize(
-    ("dtype", "tolerance"), [(torch.float32, 2e-6), (torch.float64, 1e-12)], ids=["fp32", "fp64"]
-)
+@every_precision
 def test_both_paths_agree_in_values_and_gradients(kind, num_heads, valid, dtype, tolerance):
     module = sequence_attention(kind, num_heads, dtype=dtype)
     inputs = draw_sequences(kind, dtype=dtype)
@@ -88,7 +63,7 @@ def test_both_paths_agree_in_values_and_gradients(kind, num_heads, valid, dtype,
 
 
 @every_kind
-@both_paths
+@pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "explicit"])
 def test_fully_masked_query_gets_zeros_and_no_gradient(kind, need_weights):
     module, inputs = sequence_attention(kind), draw_sequences(kind)
 
@@ -103,49 +78,33 @@ def test_fully_masked_query_gets_zeros_and_no_gradient(kind, need_weights):
         assert not part.grad[[0, 2]].any()
 
 
-@every_self
-@every_number_of_heads
-@both_paths
-@pytest.mark.parametrize("valid", ["nothing", "lengths", "step_mask"])
-def test_context_and_weights_equal_torch(kind, num_heads, need_weights, valid):
-    module, (states,) = sequence_attention(kind, num_heads), draw_sequences(kind)
-    mask = mask_of(valid)
+@every_kind
+@pytest.mark.parametrize("normalizer", Normalizer)
+@pytest.mark.parametrize("valid", VALID)
+def test_context_and_weights_are_those_of_attention_with_a_mask(kind, normalizer, valid):
+    module = sequence_attention(kind, normalizer=normalizer)
+    inputs = queries, keys, values = draw_sequences(kind)
+    _, mask = valid_and_mask(valid, num_steps=queries.shape[1])
     if kind is CausalSelfAttention:
         mask = mask & (torch.arange(5)[:, None] >= torch.arange(5))
-    seen = mask.any(-1)  # torch.nn.MultiheadAttention gives NaN for a fully masked row
 
-    context, weights = call(module, [states], valid, need_weights=need_weights)
+    context, weights = call(module, inputs, valid, need_weights=True)
 
-    expected = torch_twin(module, num_heads)(
-        states,
-        states,
-        states,
-        attn_mask=~mask.repeat_interleave(num_heads, dim=0),
-        average_attn_weights=False,
-    )
-    assert_close(context[seen], expected[0][seen])
-    if need_weights:
-        assert_close(weights.transpose(1, 2)[seen], expected[1].transpose(1, 2)[seen])
+    memory = module.attention.prepare(keys, mask, values=values)
+    assert_close((context, weights), module.attention(queries, memory))
+    assert_close(call(module, inputs, valid, need_weights=False).context, context)
 
 
-def unroll(module, states):
-    """Return the contexts of all steps and the past after each step."""
-    past, contexts, pasts = module.start(states[:, 0]), [], []
+@every_number_of_heads
+@every_precision
+def test_steps_equal_the_whole_in_values_and_gradients(num_heads, dtype, tolerance):
+    module = sequence_attention(CausalSelfAttention, num_heads, dtype=dtype)
+    states, *_ = draw_sequences(CausalSelfAttention, dtype=dtype)
+    past, contexts = module.start(states[:, 0]), []
     for state in states.unbind(1):
         context, past = module.step(state, past)
         contexts.append(context)
-        pasts.append(past)
-    return torch.stack(contexts, dim=1), pasts
-
-
-@every_number_of_heads
-@pytest.mark.parametrize(
-    ("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-12)], ids=["fp32", "fp64"]
-)
-def test_steps_equal_the_whole_in_values_and_gradients(num_heads, dtype, tolerance):
-    module = sequence_attention(CausalSelfAttention, num_heads, dtype=dtype)
-    (states,) = draw_sequences(CausalSelfAttention, dtype=dtype)
-    whole, steps = module(states).context, unroll(module, states)[0]
+    whole, steps = module(states).context, torch.stack(contexts, dim=1)
 
     gradients = [
         torch.autograd.grad(context.square().mean(), (states, *module.parameters()))

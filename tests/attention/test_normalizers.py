@@ -6,7 +6,6 @@ from tiny_attention import BY_LOOP, entmax_by_bisection
 from torch.testing import assert_close
 
 from seq2seq.attention.baselines import NoAttentionConfig, UniformConfig
-from seq2seq.attention.multihead import CausalSelfAttention, MultiHeadConfig, SelfAttention
 from seq2seq.attention.normalizers import (
     NORMALIZERS,
     Normalizer,
@@ -168,18 +167,3 @@ def test_a_type_without_scores_refuses_a_sparse_normalizer(config_type, normaliz
     )
     with pytest.raises(ValueError, match=message):
         config_type(normalizer=normalizer)
-
-
-@pytest.mark.parametrize("normalizer", Normalizer)
-@pytest.mark.parametrize("kind", [SelfAttention, CausalSelfAttention])
-def test_attention_within_a_sequence_gives_one_context_with_and_without_weights(kind, normalizer):
-    torch.manual_seed(1)
-    module = kind(MultiHeadConfig(size=8, num_heads=2, normalizer=normalizer)).double()
-    states, lengths = 3 * torch.randn(3, 5, 8).double(), torch.tensor([5, 2, 3])
-
-    attended = module(states, lengths, need_weights=True)
-
-    torch.testing.assert_close(module(states, lengths).context, attended.context)
-    real = torch.arange(5) < lengths[:, None, None, None]
-    if kind is SelfAttention and normalizer is not Normalizer.softmax:
-        assert (attended.weights == 0).masked_select(real.expand_as(attended.weights)).any()
