@@ -35,18 +35,13 @@ def test_positional_type_keeps_the_contract(normalizer):
 def test_score_sees_the_position_of_each_target_token():
     attention = DiagonalAttention(DotConfig(), query_size=4, key_size=6, value_size=6)
     memory = attention.prepare(torch.zeros(2, 5, 6), torch.tensor([5, 3]))
-    state, rows = attention.start(memory), []
 
     _, weights = attention(torch.zeros(2, 4, 4), memory)
-    for _ in range(4):
-        _, row, state = attention.step(torch.zeros(2, 4), memory, state)
-        rows.append(row)
 
     distances = torch.arange(5) - torch.arange(4).unsqueeze(1)
     expected = (-distances.square().float()).softmax(-1)
     assert_close(weights[0, 0], expected)
     assert_close(weights[1, 0, :, 3:], torch.zeros(4, 2))
-    assert_close(torch.stack(rows, dim=2), weights)
 
 
 def test_keys_are_projected_once_per_sentence():
@@ -128,15 +123,3 @@ def test_positions_of_long_sources_are_exact_in_half_precision():
 def test_filters_without_a_middle_are_an_error():
     with pytest.raises(ValueError, match=r"attention\.filter_width=4 must be odd"):
         LocationConfig(filter_width=4)
-
-
-def test_there_are_no_heads_no_context_and_no_parameters():
-    config = attention_config("none")
-    attention, sources = tiny_attention(config), tiny_sources(config)
-
-    context, weights = attend(attention, sources)
-
-    assert (attention.num_heads, attention.context_size) == (0, 0)
-    assert context.shape == (3, 4, 0)
-    assert weights.shape == (3, 0, 4, 5)
-    assert list(attention.parameters()) == []
