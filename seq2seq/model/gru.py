@@ -120,21 +120,17 @@ class BidirectionalGRU(BidirectionalLayers, nn.GRU):  # type: ignore[misc]
         self.between_layers = Dropout(self.dropout)
 
     def direction(self, inputs: Tensor, padding: Tensor | None, suffix: str) -> Tensor:
+        parameters = direction_parameters(self, suffix)
+        is_reverse = suffix.endswith("reverse")
         if inputs.is_cuda:
-            return self._cudnn_direction(inputs, padding, suffix)
-        input_weight, weight, input_bias, bias = direction_parameters(self, suffix)
+            assert padding is not None
+            # Autocast would make cuDNN compute in fp16, even if autocast's type is bf16.
+            with torch.autocast("cuda", enabled=False):
+                return run_direction(inputs, padding, parameters, reverse=is_reverse)
+        input_weight, weight, input_bias, bias = parameters
         projected = functional.linear(inputs, input_weight, input_bias)
         hidden = inputs.new_zeros(inputs.shape[1], self.hidden_size)
-        is_reverse = suffix.endswith("reverse")
         return unroll_gru(projected, hidden, weight, bias, padding=padding, reverse=is_reverse)
-
-    def _cudnn_direction(self, inputs: Tensor, padding: Tensor | None, suffix: str) -> Tensor:
-        """Run one direction of a layer on CUDA."""
-        assert padding is not None
-        parameters = direction_parameters(self, suffix)
-        # Autocast would make cuDNN compute in fp16, even if autocast's type is bf16.
-        with torch.autocast("cuda", enabled=False):
-            return run_direction(inputs, padding, parameters, reverse=suffix.endswith("reverse"))
 
     def flatten_parameters(self) -> None:
         """Store the parameters in the blocks that cuDNN reads; on a CPU nothing changes."""

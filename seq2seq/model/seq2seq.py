@@ -135,19 +135,14 @@ def _build_embeddings(
     config: ModelConfig, source_vocabulary_size: int, target_vocabulary_size: int
 ) -> tuple[nn.Embedding, nn.Embedding]:
     """Return the source and the target embedding: the same module if all embeddings are tied."""
+    source_size, target_size = config.encoder.embedding_size, config.decoder.embedding_size
     if config.tied_embeddings is TiedEmbeddings.all:
         if source_vocabulary_size < target_vocabulary_size:
             raise ValueError(OTHER_IDS)
-        embedding = nn.Embedding(
-            source_vocabulary_size, config.decoder.embedding_size, padding_idx=PAD
-        )
+        embedding = nn.Embedding(source_vocabulary_size, target_size, padding_idx=PAD)
         return embedding, embedding
-    target_embedding = nn.Embedding(
-        target_vocabulary_size, config.decoder.embedding_size, padding_idx=PAD
-    )
-    source_embedding = nn.Embedding(
-        source_vocabulary_size, config.encoder.embedding_size, padding_idx=PAD
-    )
+    target_embedding = nn.Embedding(target_vocabulary_size, target_size, padding_idx=PAD)
+    source_embedding = nn.Embedding(source_vocabulary_size, source_size, padding_idx=PAD)
     return source_embedding, target_embedding
 
 
