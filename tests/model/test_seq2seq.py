@@ -97,27 +97,21 @@ every_bridge = pytest.mark.parametrize("bridge", Bridge)
 
 
 @pytest.mark.parametrize("num_layers", [1, 2])
-def test_projection_bridge_reads_the_last_state_of_each_direction(num_layers):
-    model, batch = tiny_model(attention_config("additive"), num_layers=num_layers), tiny_batch()
-
-    _, state = model.encode(batch.source_ids, batch.source_mask)
-
-    _, last = model.encoder(batch.source_ids, batch.source_mask)
-    projected = model.bridge.projection(last).tanh()
-    assert_close(torch.cat(state.hidden, dim=1), projected)
-
-
-@pytest.mark.parametrize("num_layers", [1, 2])
-def test_mean_bridge_reads_the_mean_of_the_real_states(num_layers):
-    model = tiny_model(attention_config("additive"), num_layers=num_layers, bridge=Bridge.mean)
+@pytest.mark.parametrize("bridge", [Bridge.projection, Bridge.mean])
+def test_bridge_reads_the_last_state_of_each_direction_or_the_mean_of_the_real_ones(
+    bridge, num_layers
+):
+    model = tiny_model(attention_config("additive"), num_layers=num_layers, bridge=bridge)
     batch = tiny_batch()
 
     _, state = model.encode(batch.source_ids, batch.source_mask)
 
-    states, _ = model.encoder(batch.source_ids, batch.source_mask)
-    lengths = batch.source_mask.sum(1).tolist()
-    means = [row[:length].mean(0) for row, length in zip(states, lengths, strict=True)]
-    assert_close(torch.cat(state.hidden, dim=1), model.bridge.projection(torch.stack(means)).tanh())
+    states, read = model.encoder(batch.source_ids, batch.source_mask)
+    if bridge is Bridge.mean:
+        lengths = batch.source_mask.sum(1).tolist()
+        means = [row[:length].mean(0) for row, length in zip(states, lengths, strict=True)]
+        read = torch.stack(means)
+    assert_close(torch.cat(state.hidden, dim=1), model.bridge.projection(read).tanh())
 
 
 def test_zero_bridge_starts_from_zeros_without_parameters():
@@ -190,23 +184,21 @@ def test_tied_embeddings_share_one_matrix(tied, num_matrices):
     assert shared == [tied is TiedEmbeddings.all, True, tied is not TiedEmbeddings.none]
 
 
-@pytest.mark.parametrize("tied", [TiedEmbeddings.decoder, TiedEmbeddings.all])
-def test_readout_size_must_fit_a_tied_output(tied):
+@pytest.mark.parametrize(
+    ("tied", "sizes", "wrong", "embedding_size"),
+    [
+        ("decoder", {"readout_size": 9}, "decoder.readout_size=9", 8),
+        ("all", {"readout_size": 9}, "decoder.readout_size=9", 8),
+        ("all", {"embedding_size": 7, "readout_size": 7}, "encoder.embedding_size=8", 7),
+    ],
+)
+def test_sizes_must_fit_a_tied_matrix(tied, sizes, wrong, embedding_size):
     message = (
-        r"model\.decoder\.readout_size=9 must equal model\.decoder\.embedding_size=8 where "
-        rf"model\.tied_embeddings={tied.value}"
+        rf"model\.{wrong} must equal model\.decoder\.embedding_size={embedding_size} where "
+        rf"model\.tied_embeddings={tied}"
     )
     with pytest.raises(ValueError, match=message):
-        model_config(tied=tied, readout_size=9)
-
-
-def test_source_embedding_size_must_fit_a_tied_matrix():
-    message = (
-        r"model\.encoder\.embedding_size=8 must equal model\.decoder\.embedding_size=7 where "
-        r"model\.tied_embeddings=all"
-    )
-    with pytest.raises(ValueError, match=message):
-        model_config(tied=TiedEmbeddings.all, embedding_size=7, readout_size=7)
+        model_config(tied=TiedEmbeddings(tied), **sizes)
 
 
 def test_two_vocabularies_cannot_share_one_matrix():
