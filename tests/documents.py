@@ -75,7 +75,8 @@ class Page:
 
     def missing_links(self) -> list[str]:
         """Return the paths that the page links to and that do not exist."""
-        links = [link for link in re.findall(r"\]\(([^)#]+)", self.text) if "://" not in link]
+        found = re.findall(r"""(?:\]\(|<img src=")([^)"#]+)""", self.text)
+        links = [link for link in found if "://" not in link]
         paths = {link: (self._path.parent / link).resolve() for link in links}
         return [link for link, path in paths.items() if not path.exists() and path not in BUILT]
 

@@ -15,13 +15,6 @@ from seq2seq.training.losses import training_loss
 NUM_SENTENCES, SOURCE_LENGTH, TARGET_LENGTH, VOCABULARY = 3, 6, 5, 40
 
 
-@pytest.fixture(autouse=True)
-def plain_kernels():
-    use_kernels(Kernels.plain)
-    yield
-    use_kernels(Kernels.fast)
-
-
 @pytest.fixture
 def batch():
     source_ids, target_ids = (
@@ -35,6 +28,7 @@ def batch():
 
 @pytest.mark.parametrize("attention", ["none", "general", "multihead"])
 def test_formula_agrees_with_counted_products(attention, batch):
+    use_kernels(Kernels.plain)
     choice = [f"attention={attention}", "model.tied_embeddings=none"]
     config = load_config(*(each for each in SMALL if fits(each, choice)), *choice)
     sizes = {f"{side}_vocabulary_size": VOCABULARY for side in ("source", "target")}

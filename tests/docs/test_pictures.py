@@ -23,7 +23,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return load_script("pictures")
 
 
-@pytest.mark.parametrize("form", ["bahdanau", "conditional", "luong"])
+@pytest.mark.parametrize("form", DECODERS)
 def test_parts_of_a_form_are_drawn_in_the_order_of_their_computation(
     script: ModuleType, form: str
 ) -> None:
@@ -47,10 +47,7 @@ def test_parts_of_a_form_are_drawn_in_the_order_of_their_computation(
     model.decoder.step(state, torch.tensor([2]), memory)
 
     assert called == [part.name for part in script.FORMS[form]]
-
-
-def test_every_form_is_drawn(script: ModuleType) -> None:
-    assert {*script.FORMS} == {*DECODERS}
+    assert len(script.FORMS) == len(DECODERS)
 
 
 def test_differences_are_those_of_the_results(script: ModuleType) -> None:

@@ -42,13 +42,6 @@ def test_scores_are_those_that_are_shown_up_to_rounding(trained: Path) -> None:
     assert float(shown["AER"]) == pytest.approx(test["aer"], abs=0.03)
 
 
-def test_pictures_exist() -> None:
-    pictures = re.findall(r'src="([^"]+)"', README.text)
-
-    assert pictures
-    assert [picture for picture in pictures if not (ROOT / picture).exists()] == []
-
-
 def test_readme_is_short() -> None:
     assert README.text.count("\n") <= 140
 

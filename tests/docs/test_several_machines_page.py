@@ -1,12 +1,10 @@
 """Run the shards of docs/how-to/several-machines.md and translating.md, two of them."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from documents import ROOT, Page
+from documents import ROOT, Page, run_shell
 from tiny_translator import SENTENCES, write_checkpoint
 
 from seq2seq import BeamConfig, Translator
@@ -27,12 +25,11 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "translate.py").symlink_to(ROOT / "translate.py")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", f"{ROOT}:{os.environ.get('PYTHONPATH', '')}")
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     return tmp_path
 
 
-def run(*command: str | Path) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+def run(workplace: Path, command: str) -> None:
+    done = run_shell(workplace, command)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -45,9 +42,9 @@ def test_slurm_array_translates_parts_that_join_to_the_whole(
     monkeypatch.setenv("SLURM_CPUS_PER_TASK", "1")
     for task in ("1", "2"):
         monkeypatch.setenv("SLURM_ARRAY_TASK_ID", task)
-        run("bash", "my/translate.sbatch")
+        run(workplace, "bash my/translate.sbatch")
 
-    run("bash", "-c", JOIN)
+    run(workplace, JOIN)
 
     expected = Translator.load(RUN, device="cpu")(LINES, BeamConfig(beam_size=5))
     assert Path("my/large.en").read_text() == "".join(f"{each.text}\n" for each in expected)
@@ -58,7 +55,7 @@ def test_processes_translate_the_missing_shards(workplace: Path) -> None:
     Path("my/input.de").write_text("".join(f"{line}\n" for line in LINES))
     Path("my/part.2.en").write_text("made before\n")
 
-    run("bash", "-c", SHARDS.replace("16", "2"))
+    run(workplace, SHARDS.replace("16", "2"))
 
     expected = Translator.load(RUN, device="cpu")(LINES, BeamConfig(beam_size=5))
     first = [each.text for each in expected[: len(LINES) // 2]]
