@@ -53,20 +53,20 @@ def _variants() -> dict[str, AttentionConfig]:
         if hasattr(config, "window"):  # narrower than the sources
             variants[f"{name}-window=1"] = dataclasses.replace(config, window=1)
         for field in dataclasses.fields(config):
-            value = getattr(config, field.name)
-            others = [not value] if type(value) is bool else []
-            others += [each for each in type(value) if each is not value] if _is_enum(value) else []
-            others += [None] if type(None) in get_args(field.type) and value is not None else []
-            for other in others:
+            for other in _other_values(field.type, getattr(config, field.name)):
                 with contextlib.suppress(ValueError):  # an option that the type refuses
                     changed = dataclasses.replace(config, **{field.name: other})
-                    label = other.name if _is_enum(other) else other
+                    label = other.name if isinstance(other, Enum) else other
                     variants[f"{name}-{field.name}={label}"] = changed
     return variants
 
 
-def _is_enum(value: object) -> bool:
-    return isinstance(value, Enum)
+def _other_values(field_type: object, value: object) -> list[object]:
+    if isinstance(value, bool):
+        return [not value]
+    if isinstance(value, Enum):
+        return [each for each in type(value) if each is not value]
+    return [None] if type(None) in get_args(field_type) and value is not None else []
 
 
 VARIANTS = _variants()

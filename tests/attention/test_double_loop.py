@@ -63,24 +63,7 @@ def of_module(attention, config, query, key):
     return attention.score(query, attention.project_keys(key)).item()
 
 
-SCORES = {
-    "uniform": uniform,
-    "dot": dot,
-    "general": general,
-    "additive": additive,
-    "gaussian": gaussian,
-}
-
-
-def single_head(attention, config, sources):
-    """Return context (B, T, V) and weights (B, 1, T, S)."""
-    equation = SCORES.get(config.name, of_module)
-    context, weights = mix_by_loop(
-        lambda query, keys, *_: [equation(attention, config, query, key) for key in keys],
-        *sources,
-        normalizer=config.normalizer,
-    )
-    return context, weights.unsqueeze(1)
+SCORES = {each.__name__: each for each in (uniform, dot, general, additive, gaussian)}
 
 
 def multihead(attention, config, sources):
@@ -147,15 +130,19 @@ def remembering(attention, query, keys, features):
     return scores
 
 
-ROW_SCORES = {"local": local, "location": location, "coverage": coverage}
+ROW_SCORES = {each.__name__: each for each in (local, location, coverage)}
 
 
-def of_row(attention, config, sources):
-    """Return context and weights of a type that scores all positions together."""
-    equation = ROW_SCORES[config.name]
-    context, weights = mix_by_loop(
-        lambda *row: equation(attention, config, *row), *sources, normalizer=config.normalizer
-    )
+def single_head(attention, config, sources):
+    """Return context (B, T, V) and weights (B, 1, T, S)."""
+    equation = SCORES.get(config.name, of_module)
+
+    def score_row(query, keys, real, past):
+        if config.name in ROW_SCORES:  # scores all positions together
+            return ROW_SCORES[config.name](attention, config, query, keys, real, past)
+        return [equation(attention, config, query, key) for key in keys]
+
+    context, weights = mix_by_loop(score_row, *sources, normalizer=config.normalizer)
     return context, weights.unsqueeze(1)
 
 
@@ -163,7 +150,7 @@ def none(attention, config, sources):
     return torch.zeros(3, 4, 0, dtype=torch.float64), torch.zeros(3, 0, 4, 5, dtype=torch.float64)
 
 
-BY_TYPE = {"none": none, "multihead": multihead} | dict.fromkeys(ROW_SCORES, of_row)
+BY_TYPE = {"none": none, "multihead": multihead}
 
 
 @pytest.mark.parametrize("valid", VALID)
