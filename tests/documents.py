@@ -103,7 +103,9 @@ def load_script(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", sys.path.copy())  # to which a script adds
+        spec.loader.exec_module(module)
     return module
 
 
@@ -161,6 +163,7 @@ def run_script(workplace: Path, script: str, arguments: list[str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(workplace)
         patch.setattr(sys, "argv", [script, *arguments])
+        patch.setattr(sys, "path", sys.path.copy())
         patch.delitem(sys.modules, script, raising=False)
         try:
             if script.endswith(".py"):

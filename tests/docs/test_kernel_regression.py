@@ -1,14 +1,12 @@
 """Test the estimates of docs/kernel_regression.py, its command and the figures of its page."""
 
 import re
-import runpy
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
-from documents import ROOT, Page, load_script
+from documents import ROOT, Page, load_script, run_script
 from numpy.typing import NDArray
 
 SCRIPT = ROOT / "docs" / "kernel_regression.py"
@@ -17,8 +15,7 @@ ERROR = re.compile(r"^.+: error \d\.\d{3}$", flags=re.MULTILINE)
 
 
 @pytest.fixture
-def example(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.setattr(sys, "path", sys.path.copy())
+def example() -> ModuleType:
     return load_script("kernel_regression")
 
 
@@ -45,12 +42,9 @@ def test_learned_width_is_the_best_for_points_left_out(example: ModuleType) -> N
 
 
 def test_command_writes_the_picture_and_prints_what_the_page_quotes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "path", sys.path.copy())
-    monkeypatch.setattr(sys, "argv", [str(SCRIPT), "--output", str(tmp_path / "picture.png")])
-
-    runpy.run_path(str(SCRIPT), run_name="__main__")
+    run_script(ROOT, str(SCRIPT), ["--output", str(tmp_path / "picture.png")])
 
     printed = capsys.readouterr().out
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")

@@ -1,7 +1,6 @@
 """Test what docs/pictures.py draws, and the pictures of the pages."""
 
 import re
-import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -18,8 +17,7 @@ PICTURES = sorted((ROOT / "docs").glob("*.png"))
 
 
 @pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.setattr(sys, "path", sys.path.copy())
+def script() -> ModuleType:
     return load_script("pictures")
 
 
