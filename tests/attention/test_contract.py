@@ -6,7 +6,7 @@ from tiny_attention import VALUE_SIZE, VARIANTS, attention_sizes, tiny_attention
 from torch.testing import assert_close
 
 from seq2seq.attention.additive import CoverageAttention, CoverageConfig
-from seq2seq.attention.base import attention_config_types, build_attention
+from seq2seq.attention.base import ATTENTION, attention_config_types, build_attention
 from seq2seq.attention.contract import check_attention
 from seq2seq.attention.dot import DotAttention, DotConfig
 from seq2seq.attention.multihead import MultiHeadAttention, MultiHeadConfig
@@ -19,14 +19,12 @@ NAMES = sorted(attention_config_types())
 
 @every_type
 def test_type_keeps_the_contract(config):
-    check_attention(type(tiny_attention(config)), config)
+    check_attention(ATTENTION.find(config), config)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_type_keeps_the_contract_in_its_default_size(name):
-    config_type = attention_config_types()[name]
-
-    check_attention(type(tiny_attention(VARIANTS[name])), config_type)
+    check_attention(ATTENTION[name], attention_config_types()[name])
 
 
 class Blind(DotAttention):
