@@ -40,11 +40,6 @@ QUICK = [
     "decoding.max_length_ratio=0",
 ]
 QUICK_GRAMMAR = ["data.num_train=40", "data.num_valid=4", "data.num_test=4"]
-QUICK_ATTENTION = {
-    "additive": ["attention.size=8"],
-    "gaussian": ["attention.size=8"],
-    "multihead": ["attention.size=8"],
-}
 
 
 class Page:
@@ -128,10 +123,6 @@ def quickened(arguments: list[str]) -> list[str]:
     arguments = [each for each in arguments if not each.startswith("data.num_")]
     own_text = {"data=files", "data=huggingface"} & {*arguments}
     extra = QUICK + ([] if own_text else QUICK_GRAMMAR)
-    chosen = next(
-        (a.partition("=")[2] for a in arguments if a.startswith("attention=")), "additive"
-    )
-    extra += QUICK_ATTENTION.get(chosen, [])
     given = {argument.partition("=")[0] for argument in arguments}
     if "training.validation.keep_best" in given:
         extra += ["training.validation.every_updates=1"]  # else there is one to keep
