@@ -9,6 +9,7 @@ from tiny_attention import (
     sequence_attention,
     valid_and_mask,
 )
+from torch import nn
 from torch.testing import assert_close
 
 from seq2seq.attention.multihead import CausalSelfAttention, CrossAttention, SelfAttention
@@ -93,6 +94,24 @@ def test_context_and_weights_are_those_of_attention_with_a_mask(kind, normalizer
     memory = module.attention.prepare(keys, mask, values=values)
     assert_close((context, weights), module.attention(queries, memory))
     assert_close(call(module, inputs, valid, need_weights=False).context, context)
+
+
+@every_number_of_heads
+def test_self_attention_equals_torch(num_heads):
+    module = sequence_attention(SelfAttention, num_heads)
+    states, *_ = draw_sequences(SelfAttention)
+    ours = module.attention
+    theirs = nn.MultiheadAttention(8, num_heads, bias=False, batch_first=True).double()
+    linears = ours.query_projection, ours.key_projection, ours.value_projection
+    theirs.in_proj_weight.data = torch.cat([linear.weight.data for linear in linears])
+    theirs.out_proj.weight.data = ours.output_projection.weight.data
+    valid, mask = valid_and_mask("mask", num_steps=5)
+
+    found = module(states, valid, need_weights=True)
+
+    padding = ~mask[:, 0]
+    expected = theirs(*3 * [states], key_padding_mask=padding, average_attn_weights=False)
+    assert_close(tuple(found), expected)
 
 
 @every_number_of_heads
