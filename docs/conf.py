@@ -102,6 +102,22 @@ def show_plain_types(app: Sphinx) -> None:
             }
 
 
+def shorten_defaults(
+    app: object,
+    kind: str,
+    name: str,
+    documented: object,
+    options: object,
+    signature: str | None,
+    result: str | None,
+) -> tuple[str | None, str | None]:
+    """Write defaults that are no Python, such as `<factory>`, as `...`.
+
+    Sphinx cannot read a signature that has one, and would print it in one line without links.
+    """
+    return signature and re.sub(r"= <.*?>(?=[,)])", "= ...", signature), result
+
+
 def keep_choices(
     app: object, kind: str, name: str, documented: object, skip: bool, options: object
 ) -> bool | None:
@@ -134,5 +150,6 @@ def setup(app: Sphinx) -> None:
     app.connect("builder-inited", show_plain_types)
     app.connect("builder-inited", write_study)
     app.connect("builder-inited", write_translator)
+    app.connect("autodoc-process-signature", shorten_defaults)
     app.connect("autodoc-skip-member", keep_choices)
     app.connect("autodoc-process-docstring", escape_markup, priority=100)
