@@ -179,7 +179,8 @@ class Config:
     def __init_subclass__(
         cls, *, section: str | None = None, marks: tuple[Mark, ...] | None = None
     ) -> None:
-        # A subclass may omit both, and slots=True creates the class a second time without them.
+        # A subclass may omit both. With slots=True, Python creates the class a second time, and
+        # without them.
         cls.section = cls.section if section is None else section
         cls.marks = cls.marks if marks is None else marks
 

@@ -29,7 +29,7 @@ class Registry(Mapping[str, _Part]):
             kind: The word for a part, for messages.
         """
         self.kind = kind
-        self._parts: dict[str, tuple[object, _Part]] = {}  # with the type that owns the name
+        self._parts: dict[str, tuple[object, _Part]] = {}  # owner and part of each name
 
     def __getitem__(self, name: str) -> _Part:
         return self._parts[name][1]

@@ -171,7 +171,7 @@ def _check_weights(attention: Attention, sources: _Sources) -> None:
 def _check_context(attention: Attention, sources: _Sources) -> None:
     if attention.num_heads == 0:
         return
-    size = 1, attention.num_heads + 5  # more positions than heads, for the equations below
+    size = 1, attention.num_heads + 5  # more positions than heads, so that a wrong sum shows
     keys, values = (part.new_empty(*size, part.shape[-1]).normal_() for part in sources[1:3])
     memory = attention.prepare(keys, values=values)
     memory = memory._replace(values=memory.values.detach().requires_grad_())
@@ -179,7 +179,7 @@ def _check_context(attention: Attention, sources: _Sources) -> None:
     for step, result in enumerate((context[0] * torch.randn_like(context[0])).sum(-1)):
         result = result + 0 * memory.values.sum()
         [slopes] = torch.autograd.grad(result, memory.values, retain_graph=True)  # (1, S, C)
-        # Each head adds its weights times a vector of its own to the slopes.
+        # The slopes must be a sum over the heads: weights of the head times a vector of the head.
         of_heads = weights[0, :, step].detach().to(slopes).mT  # (S, N)
         assert_close(slopes[0], of_heads @ (torch.linalg.pinv(of_heads) @ slopes[0]))
         assert torch.equal(slopes[0].any(-1), of_heads.any(-1)), "a value is not read"

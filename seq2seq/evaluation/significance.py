@@ -196,9 +196,9 @@ def _variance(sides: Sequence[tuple[Array, ...]]) -> tuple[float, float]:
         return variance, 1
     parts = zip([*of_seeds, shared], [*runs, num_sentences], strict=True)
     squares = sum(part**2 / max(1, number - 1) for part, number in parts)
-    least = min(runs) - 1  # rounding may bring the quotient below this
+    least = min(runs) - 1  # rounding can make the quotient smaller
     degrees = max(least, variance**2 // squares) if squares else least
-    # Two or three runs may agree by chance; the many degrees of the sentences must not hide that.
+    # Two or three runs may agree by chance, however many degrees of freedom the sentences have.
     most = sum(runs) - len(runs) + 1
     return variance, min(degrees, most) if min(runs) <= 3 else degrees
 

@@ -32,9 +32,9 @@ class Dropout(nn.Module):
         num_dropped = min(round(self.p * _LEVELS), _LEVELS - 1)
         draws = inputs.new_empty(-(-inputs.numel() // 4), dtype=torch.int64)
         draws.random_(-(1 << 63), None)
-        levels = draws.view(torch.int16)[: inputs.numel()].view(inputs.shape)  # from -32768
-        # The factors have the type of the inputs, because booleans would be converted before the
-        # product.
+        levels = draws.view(torch.int16)[: inputs.numel()].view(inputs.shape)
+        # The levels are uniform from -32768 to 32767. The factors have the type of the inputs;
+        # booleans would be converted before the product.
         factors = torch.ge(levels, num_dropped - _LEVELS // 2, out=torch.empty_like(inputs))
         return inputs * factors.mul_(_LEVELS / (_LEVELS - num_dropped))
 
@@ -49,6 +49,6 @@ def tanh_(inputs: Tensor) -> Tensor:
     if inputs.device.type != "cpu" or not kernels_are_fast():
         return inputs.tanh_()
     sigmoid = inputs.mul_(2).sigmoid_()
-    # A backward pass reads the sigmoid.
+    # The backward pass needs the sigmoid unchanged.
     doubled = sigmoid.mul(2) if sigmoid.requires_grad else sigmoid.mul_(2)
     return doubled.sub_(1)

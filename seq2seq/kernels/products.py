@@ -113,7 +113,7 @@ def has_onednn_bf16() -> bool:
 
 def _onednn_multiplies_float() -> bool:
     """Return whether torch leaves fp32 products to oneDNN; see `runtime.numerics`."""
-    settings = getattr(torch.backends.mkldnn, "matmul", None)  # since torch 2.9
+    settings = getattr(torch.backends.mkldnn, "matmul", None)  # new in torch 2.9
     return settings is not None and settings.fp32_precision == "bf16"
 
 

@@ -133,7 +133,7 @@ def _score(
         if grads is not None:
             errors = weights.div_(totals).sub_(label_smoothing / len(bias))
             errors.scatter_add_(1, ids, totals.new_full(ids.shape, label_smoothing - 1))
-            grads.bias.addmv_(errors.t(), errors.new_ones(len(errors)))  # faster than a sum
+            grads.bias.addmv_(errors.t(), errors.new_ones(len(errors)))  # faster than errors.sum(0)
             block.copy_(errors)
     return losses
 

@@ -342,6 +342,6 @@ def build_recurrence(config: DecoderConfig, *, attention: Attention) -> Recurren
             "own needs plugins=[FILE.py]"
         )
     with warnings.catch_warnings():
-        # Without attention the context, and so the weights that read it, have size 0.
+        # Without attention, the context and the weights that read it have size 0.
         warnings.filterwarnings("ignore", message="Initializing zero-element tensors")
         return DECODERS[config.form](config, attention=attention)

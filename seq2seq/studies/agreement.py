@@ -78,7 +78,7 @@ def mean_divergence(found: Divergences, group: Group, other: Group) -> float | N
 
 def least_p_value(*sizes: int) -> float:
     """Return the smallest p-value of `compare_attention` for groups of these numbers of runs."""
-    # A division and its mirror image have the same statistic.
+    # Exchanging groups of equal size gives the same statistic.
     return (1 + (sizes[0] == sizes[1])) / math.comb(sum(sizes), sizes[0])
 
 
@@ -107,7 +107,7 @@ def compare_attention(found: Divergences, group: Group, baseline: Group) -> floa
     n, m = len(group.runs), len(baseline.runs)
     if min(n, m) < 2 or any(frozenset(pair) not in found for pair in combinations(runs, 2)):
         return None
-    from scipy.stats import permutation_test  # takes a second
+    from scipy.stats import permutation_test  # importing it takes a second
 
     distances = np.array([[found.get(frozenset((a, b)), 0.0) for a in runs] for b in runs])
 
@@ -117,7 +117,7 @@ def compare_attention(found: Divergences, group: Group, baseline: Group) -> floa
             return np.asarray(pairs.sum(axis=(-2, -1)) / num_pairs)
 
         within = mean(one, one, n * (n - 1)) + mean(other, other, m * (m - 1))
-        # A division and its mirror image must not differ by rounding.
+        # Rounded, so that exchanging the groups gives exactly the same statistic.
         return np.asarray((mean(one, other, n * m) - within / 2).round(12))
 
     sides = np.arange(n), np.arange(n, n + m)

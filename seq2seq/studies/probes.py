@@ -59,7 +59,7 @@ def _shares(compared: GroupComparison) -> Numbers:
     share, low, high = _numbers(compared)
     if not 0 < share < 1:
         return share, share, share
-    half = (high - low) / 2 / (share * (1 - share))  # for the logit, by the delta method
+    half = (high - low) / 2 / (share * (1 - share))  # of the logit, by the delta method
     middle = math.log(share / (1 - share))
     # The logistic function of both ends, written with tanh, which does not overflow.
     low, high = ((1 + math.tanh((middle + end) / 2)) / 2 for end in (-half, half))

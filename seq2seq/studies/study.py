@@ -92,7 +92,7 @@ def write_tables(
     warnings = []
     if interventions:
         _write_csv(directory / LOSSES, LOSS_COLUMNS, map(loss_row, study.losses))
-    elif (directory / LOSSES).exists():  # from earlier tables
+    elif (directory / LOSSES).exists():  # left by an earlier report
         (directory / LOSSES).unlink()
         warnings.append(f"Removed the old {LOSSES}; interventions=... writes a new one.")
     page = study_page(study, name=directory.resolve().name)
