@@ -2,16 +2,11 @@
 
 import logging
 import re
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from seq2seq.inference.tally import StreamCounts, named_lines
-from seq2seq.inference.translations import EncodedLine, TextTokenizer, Translation, encode_targets
-from seq2seq.search.config import DecodingConfig
+from seq2seq.inference.translations import EncodedPair, TextTokenizer, Translation
 from seq2seq.special_tokens import UNK
-
-if TYPE_CHECKING:
-    from seq2seq.inference.lines import Sentence
 
 logger = logging.getLogger(__name__)
 
@@ -27,41 +22,33 @@ class PrefixError(ValueError):
         """Text of the message after the number of the prefix."""
 
 
-def encode_prefixes(
-    sentences: Sequence["Sentence"],
-    sources: Sequence[EncodedLine],
-    *,
-    tokenizer: TextTokenizer,
-    decoding: DecodingConfig,
-    counts: StreamCounts,
-) -> list[EncodedLine]:
-    """Strip and encode the prefix of each sentence.
+def check_prefix(pair: EncodedPair, place: int, *, counts: StreamCounts) -> EncodedPair:
+    """Check the prefix of a sentence; the prefix of an empty sentence is dropped.
 
     Args:
-        sentences: The sentences; an empty prefix leaves the translation free.
-        sources: The encoded sentences. The prefix of an empty sentence is dropped.
-        tokenizer: The target tokenizer.
-        decoding: The search, for its length limit.
-        counts: Counts prefixes that have no effect or contain unknown tokens.
+        pair: The sentence and its prefix; an empty prefix leaves the translation free.
+        place: Index of the line in its stream.
+        counts: Has the search and its length limit, and counts prefixes that have no effect or
+            contain unknown tokens.
 
     Raises:
-        PrefixError: A prefix has more tokens than its translation may have.
+        PrefixError: The prefix has more tokens than its translation may have.
     """
-    prefixes = [sentence.prefix.strip() for sentence in sentences]
-    encoded = encode_targets(prefixes, sources, tokenizer)
-    for row, (prefix, source) in enumerate(zip(encoded, sources, strict=True)):
-        place, longest = sentences[row].place, decoding.longest(len(source.ids) + 1)
-        if source.ids and len(prefix.ids) > longest:
-            raise PrefixError(
-                place,
-                f"has {len(prefix.ids)} tokens, but the translation may have at most {longest}; "
-                f"shorten it, or raise decoding.max_length_offset={decoding.max_length_offset}",
-            )
-        counts.count("prefixes_unknown", place, UNK in prefix.ids)
-        if prefix.ids and not source.ids:
-            counts.count("prefixes_useless", place)
-            encoded[row] = EncodedLine("", [])
-    return encoded
+    source, prefix = pair
+    decoding = counts.decoding
+    assert decoding is not None, "a known translation is no prefix"
+    longest = decoding.longest(len(source.ids) + 1)
+    if source.ids and len(prefix.ids) > longest:
+        raise PrefixError(
+            place,
+            f"has {len(prefix.ids)} tokens, but the translation may have at most {longest}; "
+            f"shorten it, or raise decoding.max_length_offset={decoding.max_length_offset}",
+        )
+    counts.count("prefixes_unknown", place, UNK in prefix.ids)
+    if prefix.ids and not source.ids:
+        counts.count("prefixes_useless", place)
+        return EncodedPair(source)
+    return pair
 
 
 class BannedPhrases:

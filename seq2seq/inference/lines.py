@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from seq2seq.files.text import parallel
-from seq2seq.inference.lexical_constraints import BannedPhrases, encode_prefixes
+from seq2seq.inference.lexical_constraints import BannedPhrases, check_prefix
 from seq2seq.inference.tally import StreamCounts
 from seq2seq.inference.translations import (
     EncodedLine,
@@ -19,9 +19,9 @@ from seq2seq.inference.translations import (
     TextTokenizer,
     TranslatedHypothesis,
     Translation,
-    check_sentences,
     distinct,
     encode_lines,
+    encode_targets,
     make_translation,
 )
 from seq2seq.search.config import DecodingConfig, Hypothesis
@@ -138,8 +138,8 @@ class Sentence(NamedTuple):
     """Index of the line in its stream."""
     line: str
     text: str
-    prefix: str
-    """Text that the translation must begin with."""
+    target: str
+    """Beginning of the translation, or the whole translation to score."""
 
 
 class LineTranslator(ABC):
@@ -186,7 +186,11 @@ class LineTranslator(ABC):
         split: Split | str = Split.auto,
     ) -> list[Translation]:
         """Translate a list of sentences as `translate` does; raise TypeError for anything else."""
-        lines = check_sentences(sentences)
+        lines = list(sentences)  # an iterator can be read only once
+        if isinstance(sentences, str) or not all(isinstance(line, str) for line in lines):
+            raise TypeError(
+                f"sentences={sentences!r} must be a list of strings; write translator([sentence])"
+            )
         return list(self.translate(lines, decoding, batch_size=batch_size, split=split))
 
     def translate(
@@ -250,17 +254,15 @@ class LineTranslator(ABC):
         """
         decoding, banned = counts.decoding, counts.banned
         assert decoding is not None, "known translations are scored without a search"
-        encode = partial(
-            encode_prefixes, tokenizer=self.tokenizers[1], decoding=decoding, counts=counts
-        )
         search_batch = partial(
             self.search_batch,
             decoding=decoding,
             banned_ids=banned.id_rows if banned else (),
             way_out=f"lower batch_size={batch_size}",
         )
+        stripped = ((line, prefix.strip()) for line, prefix in pairs)
         splitter = self.splitter(split)
-        return self._map_batches(pairs, splitter, encode, search_batch, batch_size, counts)
+        return self._map_batches(stripped, splitter, search_batch, batch_size, counts)
 
     def search_batch(
         self,
@@ -305,7 +307,6 @@ class LineTranslator(ABC):
         self,
         pairs: Iterable[tuple[str, str]],
         splitter: SentenceSplitter,
-        encode_targets: Callable[[list[Sentence], list[EncodedLine]], list[EncodedLine]],
         function: Callable[[Batch], list[Translation]],
         batch_size: int,
         counts: StreamCounts,
@@ -315,23 +316,13 @@ class LineTranslator(ABC):
         Args:
             pairs: Lines, each with the beginning of its translation or the whole translation.
             splitter: Splits the lines into sentences.
-            encode_targets: Encodes the targets of the pairs.
             function: Translates or scores a batch.
             batch_size: Sentences of a batch.
-            counts: Gets the translations of the sentences.
+            counts: Gets the translations of the sentences; has a search unless they are known.
         """
         for window in cut_windows(pairs, splitter, batch_size, counts):
             sentences = [sentence for line in window for sentence in line]
-            sources = encode_lines(
-                [sentence.text for sentence in sentences],
-                self.tokenizers[0],
-                splitter.stays,
-                recases=splitter.recases,
-            )
-            targets = [EncodedLine("", [])] * len(sources)
-            if any(sentence.prefix for sentence in sentences):
-                targets = encode_targets(sentences, sources)
-            encoded = list(map(EncodedPair, sources, targets))
+            encoded = self._encode(sentences, splitter, counts)
             size = min(batch_size, math.ceil(len(encoded) / self._num_workers))
             batches = cut_batches([pair.length for pair in encoded], size)
             results = self._map(function, [[encoded[row] for row in rows] for rows in batches])
@@ -341,6 +332,21 @@ class LineTranslator(ABC):
                 for part in parts:
                     counts.add(part, line[0].place)
                 yield join_translations(line[0].line, parts)
+
+    def _encode(
+        self, sentences: list[Sentence], splitter: SentenceSplitter, counts: StreamCounts
+    ) -> list[EncodedPair]:
+        texts = [sentence.text for sentence in sentences]
+        source_tokenizer, target_tokenizer = self.tokenizers
+        sources = encode_lines(texts, source_tokenizer, splitter.stays, recases=splitter.recases)
+        targets = [sentence.target for sentence in sentences]
+        if not any(targets):
+            return list(map(EncodedPair, sources))
+        pairs = map(EncodedPair, sources, encode_targets(targets, sources, target_tokenizer))
+        if counts.decoding is None:
+            return list(pairs)
+        places = [sentence.place for sentence in sentences]
+        return list(map(partial(check_prefix, counts=counts), pairs, places))
 
     def splitter(self, split: Split | str) -> SentenceSplitter:
         """Return an object that splits lines into the sentences that the model translates."""

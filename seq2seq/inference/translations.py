@@ -128,16 +128,6 @@ class TextTokenizer(Protocol):
         """Return a readable label for each id."""
 
 
-def check_sentences(sentences: Sequence[str]) -> list[str]:
-    """Return sentences as a list; raise TypeError for one text, or for anything else."""
-    lines = list(sentences)  # An iterator can be read only once.
-    if isinstance(sentences, str) or not all(isinstance(line, str) for line in lines):
-        raise TypeError(
-            f"sentences={sentences!r} must be a list of strings; write translator([sentence])"
-        )
-    return lines
-
-
 class EncodedLine(NamedTuple):
     """A line and its token ids, without EOS; whitespace and untranslated text have no ids."""
 

@@ -22,7 +22,7 @@ from seq2seq.data.tokenizers.interface import (
 )
 from seq2seq.files.links import Links
 from seq2seq.inference.ensemble import Ensemble, join_models
-from seq2seq.inference.lines import Batch, LineTranslator, Sentence
+from seq2seq.inference.lines import Batch, LineTranslator
 from seq2seq.inference.quantization import quantize
 from seq2seq.inference.scoring import attention_links, rank_by_utility, score_targets
 from seq2seq.inference.tally import StreamCounts
@@ -31,7 +31,6 @@ from seq2seq.inference.translations import (
     EncodedPair,
     TranslatedHypothesis,
     Translation,
-    encode_targets,
 )
 from seq2seq.model.seq2seq import Seq2Seq, count_parameters
 from seq2seq.runtime.devices import Device, Precision
@@ -184,13 +183,8 @@ class Translator(LineTranslator):
         """
         known = counts or StreamCounts(self.tags, None)
         splitter = self.splitter(Split.never)
-
-        def encode(sentences: list[Sentence], sources: list[EncodedLine]) -> list[EncodedLine]:
-            targets = [sentence.prefix for sentence in sentences]
-            return encode_targets(targets, sources, self.tokenizers.target)
-
         score_batch = partial(self.score_batch, way_out=f"lower batch_size={batch_size}")
-        yield from self._map_batches(pairs, splitter, encode, score_batch, batch_size, known)
+        yield from self._map_batches(pairs, splitter, score_batch, batch_size, known)
         if counts is None:
             known.report()
 

@@ -176,7 +176,7 @@ def test_the_links_of_a_line_are_those_of_its_sentences_counted_in_the_line():
 def test_the_sentences_of_a_prefix_begin_those_of_the_line(prefix, prefixes):
     [[[*sentences]]] = windows([("Ja. Nein. Ja.", prefix)])
 
-    assert [sentence.prefix for sentence in sentences] == prefixes
+    assert [sentence.target for sentence in sentences] == prefixes
 
 
 def windows(lines, batch_size=3, **options):
