@@ -45,16 +45,12 @@ _TOO_LARGE = (
 )
 
 
-def _no_searches(given: Mapping[str, str]) -> Mapping[str, type[Config]]:
-    return {}
-
-
 def run_command(
     name: str,
     config_type: type[_Config],
     function: Callable[[_Config], None],
     *,
-    searches: Searches = _no_searches,
+    searches: Searches = lambda given: {},
 ) -> None:
     """Call the function of a command with the configuration that the arguments describe.
 
@@ -80,7 +76,7 @@ def load_command(
     config_type: type[_Config],
     arguments: Sequence[str],
     *,
-    searches: Searches = _no_searches,
+    searches: Searches = lambda given: {},
 ) -> _Config:
     """Return the configuration of a command: its YAML file, changed by `key=value` arguments.
 

@@ -261,6 +261,4 @@ def _shows_bar(config: TranslateConfig) -> bool:
     if config.progress is not None:
         return config.progress
     # On the same terminal, the bar would mix with the translations.
-    if not sys.stderr.isatty():
-        return False
-    return config.output is not None or not sys.stdout.isatty()
+    return sys.stderr.isatty() and (config.output is not None or not sys.stdout.isatty())

@@ -96,11 +96,9 @@ class SentenceSplitter:
         if not self._is_active:
             return [line], False
         sentences = self.sentences(line)
-        is_long = [self._is_longer(sentence, VERY_LONG) for sentence in sentences]
-        if not any(is_long):
+        if not any(self._is_longer(sentence, VERY_LONG) for sentence in sentences):
             return sentences, False
-        sentences = self._sentences(line)
-        return [part for each in sentences for part in self._cut(each, VERY_LONG)], True
+        return [part for each in self._sentences(line) for part in self._cut(each, VERY_LONG)], True
 
     def _sentences(self, line: str) -> list[str]:
         start = self._leading_symbols(line)

@@ -126,15 +126,12 @@ def quantize(model: nn.Module) -> None:
         logger.info("precision=int8: this processor multiplies exactly only if inputs have 7 bits")
     for module in list(model.modules()):
         for name, child in module.named_children():
-            if isinstance(child, nn.Linear) and _gains(child):
-                setattr(module, name, Int8Linear(child.weight, child.bias))
+            if isinstance(child, nn.Linear):
+                # Without attention, some layers have no inputs.
+                if child.in_features > 0 and child.out_features >= FEWEST_OUTPUTS:
+                    setattr(module, name, Int8Linear(child.weight, child.bias))
             elif isinstance(child, BidirectionalGRU) and 3 * child.hidden_size >= FEWEST_OUTPUTS:
                 setattr(module, name, Int8GRU(child))
-
-
-def _gains(layer: nn.Linear) -> bool:
-    # Without attention, some layers have no inputs.
-    return layer.in_features > 0 and layer.out_features >= FEWEST_OUTPUTS
 
 
 def _to_integers(rows: Tensor, largest: int = _LARGEST) -> tuple[Tensor, Tensor]:
