@@ -2,10 +2,9 @@ import pytest
 import torch
 from tiny_attention import VARIANTS
 from tiny_models import tiny_batch, tiny_model
-from tiny_translator import BEAM, GREEDY, TOKENIZERS, write_checkpoint
+from tiny_translator import BEAM, GREEDY, write_checkpoint
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint
-from seq2seq.data.tokenizers.words import CharacterTokenizer
 from seq2seq.inference.ensemble import Ensemble, join_models
 from seq2seq.inference.scoring import score_targets
 from seq2seq.inference.translator import Translator
@@ -49,25 +48,18 @@ def steps_of(model, previous_ids):
     return model.decoder.step(state, previous_ids, memory)
 
 
-def test_a_step_averages_the_probabilities_of_the_members():
-    previous_ids = torch.tensor([7, 5, 9])
-
-    step = steps_of(make_ensemble(), previous_ids)
-
-    logits = [steps_of(member, previous_ids).logits for member in make_members()]
-    mean = sum(each.double().softmax(dim=-1) for each in logits) / 3
-    torch.testing.assert_close(step.logits.double().exp(), mean, rtol=1e-5, atol=1e-7)
-
-
-def test_the_heads_of_all_members_are_concatenated():
+def test_a_step_averages_probabilities_and_concatenates_the_heads_of_the_members():
     ensemble, members = make_ensemble(), make_members()
     previous_ids = torch.tensor([7, 5, 9])
 
-    weights = steps_of(ensemble, previous_ids).attention_weights
+    step = steps_of(ensemble, previous_ids)
 
-    expected = [steps_of(member, previous_ids).attention_weights for member in members]
-    assert ensemble.attention.num_heads == weights.shape[1] > expected[0].shape[1]
-    torch.testing.assert_close(weights, torch.cat(expected, dim=1))
+    expected = [steps_of(member, previous_ids) for member in members]
+    mean = sum(each.logits.double().softmax(dim=-1) for each in expected) / 3
+    torch.testing.assert_close(step.logits.double().exp(), mean, rtol=1e-5, atol=1e-7)
+    weights = [each.attention_weights for each in expected]
+    assert ensemble.attention.num_heads == step.attention_weights.shape[1] > weights[0].shape[1]
+    torch.testing.assert_close(step.attention_weights, torch.cat(weights, dim=1))
 
 
 def test_a_tiny_probability_does_not_become_0():
@@ -141,14 +133,6 @@ def test_several_checkpoints_are_loaded_as_an_ensemble(runs):
     expected = log_probability_by_hand(runs, "ein hund", "abc")
     assert translator.num_heads == 1 + 4
     assert translation.hypotheses[0].log_probability == pytest.approx(expected, abs=1e-5)
-
-
-def test_other_tokenizers_are_refused_with_both_names(runs, tmp_path):
-    tokenizers = TOKENIZERS._replace(target=CharacterTokenizer("abcdefgh !"))
-    other = write_checkpoint(tmp_path / "other", tokenizers=tokenizers)
-
-    with pytest.raises(ValueError, match=r"other has different tokenizers from \S+first; only"):
-        Translator.load([runs[0], other], device=Device.cpu)
 
 
 def test_no_checkpoint_at_all_is_refused():
