@@ -144,11 +144,8 @@ class Task(NamedTuple):
 
     def _allows(self, output: list[int]) -> bool:
         config = self.config
-        if output[-1] == EOS and len(output) < config.min_length:
-            return False
-        if output[-1] == EOS and len(output) < math.floor(
-            config.min_length_ratio * len(self.source)
-        ):
+        shortest = max(config.min_length, math.floor(config.min_length_ratio * len(self.source)))
+        if output[-1] == EOS and len(output) < shortest:
             return False
         started = [BOS, *output]
         if any(started[-len(sequence) :] == list(sequence) for sequence in self.banned):

@@ -11,36 +11,14 @@ from seq2seq.search.config import EarlyStopping, LengthPenaltyForm
 from seq2seq.search.registry import search
 from seq2seq.special_tokens import BOS, EOS
 
-SOURCES = [[4, 5, EOS], [5, EOS], [5, 4, 4, 5, EOS], [4, EOS]]
+
+def config(*, penalty=0.0, ratio=1.0, **changes):
+    """Return a config without a length penalty."""
+    values = {"n_best": 1, "length_penalty": penalty, "max_length_ratio": ratio, **changes}
+    return tools.decoding("beam", **values)
 
 
-@pytest.fixture
-def config():
-    """Make a config without a length penalty."""
-
-    def make(*, penalty=0.0, ratio=1.0, **changes):
-        values = {"n_best": 1, "length_penalty": penalty, "max_length_ratio": ratio, **changes}
-        return tools.decoding("beam", **values)
-
-    return make
-
-
-@pytest.mark.parametrize("penalty", [0.0, 1.0])
-@pytest.mark.parametrize("seed", range(3))
-def test_beam_of_one_is_greedy(config, seed, penalty):
-    model = tools.FakeModel(vocabulary_size=9, seed=seed)
-    greedy = tools.decoding("greedy")
-
-    beams = search(model, *tools.pad(SOURCES), config(beam_size=1, penalty=penalty))
-    greedies = search(model, *tools.pad(SOURCES), greedy)
-
-    for [beam], [other] in zip(beams, greedies, strict=True):
-        assert tools.with_end(beam) == tools.with_end(other)
-        assert beam.log_probability == other.log_probability
-        torch.testing.assert_close(beam.attention_weights, other.attention_weights)
-
-
-def test_ties_go_to_the_earlier_end_then_the_better_parent_then_the_lower_id(config):
+def test_ties_go_to_the_earlier_end_then_the_better_parent_then_the_lower_id():
     end, other = [-9.0, -9.0, -9.0, 3.0, 3.0, 3.0], [-9.0, -9.0, -9.0, 9.0, 2.0, 2.0]
     model = tools.TableModel([end, other, end, end])
 
@@ -49,7 +27,7 @@ def test_ties_go_to_the_earlier_end_then_the_better_parent_then_the_lower_id(con
     assert [hypothesis.ids for hypothesis in found] == [[], [4], [5]]
 
 
-def test_search_stops_when_nothing_can_improve(config):
+def test_search_stops_when_nothing_can_improve():
     model = tools.TableModel([[-9.0, -9.0, -9.0, 5.0, 0.0, 0.0]] * 20)
 
     search(model, *tools.pad([[4, EOS]]), config(beam_size=3, ratio=8.0))
@@ -57,7 +35,7 @@ def test_search_stops_when_nothing_can_improve(config):
     assert model.rows_stepped == [1]
 
 
-def test_the_first_stop_ends_when_beam_size_hypotheses_are_finished(config):
+def test_the_first_stop_ends_when_beam_size_hypotheses_are_finished():
     ends_now_or_later = [[-9.0, -9.0, -9.0, 1.0, 0.9, -9.0]] * 10
     model = tools.TableModel(ends_now_or_later)
     settings = {"beam_size": 2, "penalty": 3.0, "ratio": 4.0}
@@ -74,7 +52,7 @@ def test_the_first_stop_ends_when_beam_size_hypotheses_are_finished(config):
     assert exact[0].score > first[0].score
 
 
-def test_the_first_stop_ends_without_live_hypotheses(config):
+def test_the_first_stop_ends_without_live_hypotheses():
     model = tools.TableModel([[-9.0, -9.0, -9.0, 1.0, 0.9, -9.0]] * 9)
     settings = config(beam_size=3, n_best=3, early_stopping=EarlyStopping.first)
 

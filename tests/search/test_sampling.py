@@ -17,50 +17,35 @@ SOURCES = [[4, 5, EOS], [6, EOS], [5, 4, 6, 6, EOS], [4, EOS]]
 VOCABULARY_SIZE = 7
 
 
-@pytest.fixture
-def config():
-    def make(*, ratio=2.0, offset=3):
-        return tools.decoding("greedy", max_length_ratio=ratio, max_length_offset=offset)
-
-    return make
-
-
-def best_one_by_one(model, source, limit):
-    output = []
-    while len(output) < limit and output[-1:] != [EOS]:
-        scores = [
-            tools.score_known(model, source, [*output, token]).log_probability
-            if token not in (PAD, BOS)
-            else -torch.inf
-            for token in range(VOCABULARY_SIZE)
-        ]
-        output.append(scores.index(max(scores)))
-    return output
+LIMITS = {"max_length_ratio": 2.0, "max_length_offset": 3}
+GREEDY = tools.decoding("greedy", **LIMITS)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_each_token_is_the_most_probable_one(config, seed):
+def test_each_token_is_the_most_probable_one(seed):
     model = tools.FakeModel(vocabulary_size=VOCABULARY_SIZE, seed=seed)
+    beam_of_one = tools.decoding("beam", beam_size=1, **LIMITS)
 
-    found = search(model, *tools.pad(SOURCES), config())
+    found = search(model, *tools.pad(SOURCES), GREEDY)
 
     for source, [hypothesis] in zip(SOURCES, found, strict=True):
-        limit = 2 * len(source) + 3
-        assert tools.with_end(hypothesis) == best_one_by_one(model, source, limit)
+        [best] = tools.beam_by_definition(model, tools.Task(source, beam_of_one))
+        assert tools.with_end(hypothesis) == best.ids
+        assert hypothesis.score == pytest.approx(best.log_probability, abs=1e-4)
 
 
-def test_pad_and_bos_are_never_produced_but_unk_may_be(config):
+def test_pad_and_bos_are_never_produced_but_unk_may_be():
     model = tools.TableModel([[9.0, 1.0, 9.0, 0.0, 0.0], [9.0, 0.0, 9.0, 5.0, 0.0]])
 
-    [[hypothesis]] = search(model, *tools.pad([[4, EOS]]), config())
+    [[hypothesis]] = search(model, *tools.pad([[4, EOS]]), GREEDY)
 
     assert hypothesis.ids == [UNK]
 
 
-def test_equal_probabilities_go_to_the_lower_id(config):
+def test_equal_probabilities_go_to_the_lower_id():
     model = tools.TableModel([[0.0, -1.0, 0.0, 1.0, 2.0, 2.0, 2.0], [0, 0, 0, 9.0, 0, 0, 0]])
 
-    [[hypothesis]] = search(model, *tools.pad([[4, EOS]]), config())
+    [[hypothesis]] = search(model, *tools.pad([[4, EOS]]), GREEDY)
 
     assert hypothesis.ids == [4]
 
@@ -181,8 +166,9 @@ def test_more_samples_contain_those_of_fewer():
         assert all(tools.with_end(hypothesis) in ids_of_many for hypothesis in of_few)
 
 
-def test_samples_depend_on_the_seed_alone():
+def test_samples_depend_on_the_seed_alone_and_leave_the_global_generator():
     model = tools.FakeModel(vocabulary_size=VOCABULARY_SIZE, seed=4, temperature=2.0)
+    state = torch.get_rng_state()
 
     drawn = [
         [of[0].ids for of in search(model, *tools.pad(copies(20)), config)]
@@ -190,17 +176,7 @@ def test_samples_depend_on_the_seed_alone():
     ]
 
     assert drawn[0] == drawn[1] != drawn[2]
-
-
-def test_sampling_does_not_use_the_global_generator():
-    model = tools.FakeModel(vocabulary_size=VOCABULARY_SIZE, seed=4)
-    torch.manual_seed(5)
-    expected = torch.rand(1)
-
-    torch.manual_seed(5)
-    search(model, *tools.pad(SOURCES), tools.decoding("sampling"))
-
-    assert torch.rand(1) == expected
+    assert torch.get_rng_state().equal(state)
 
 
 @given(
