@@ -11,17 +11,22 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tiny_translator import BEAM, GREEDY, SENTENCES, make_translate_config, write_checkpoint
+from tiny_translator import (
+    BEAM,
+    GREEDY,
+    SENTENCES,
+    make_translate_config,
+    make_translator,
+    write_checkpoint,
+)
 
 from seq2seq.cli.translate import main, translate
 from seq2seq.cli.translate_config import UnknownTokens
 from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.data.tokenizers.words import WordTokenizer
 from seq2seq.files.links import format_links
-from seq2seq.inference.translator import Translator
 from seq2seq.kernels import Kernels
 from seq2seq.kernels.products import kernels_are_fast
-from seq2seq.runtime.devices import Device, Precision
 from seq2seq.special_tokens import UNKNOWN_SURFACE
 from seq2seq.text.sentences import Split
 
@@ -109,43 +114,42 @@ def test_ctrl_c_while_a_script_starts_is_one_line(tmp_path, script):
     assert (done.returncode, done.stderr) == (128 + signal.SIGINT, b"stopped by Ctrl-C\n")
 
 
-TEXT = "".join(f"{line}\n" for line in SENTENCES).encode()
-
-
 @pytest.fixture(scope="module")
-def expected(checkpoint):
-    translator = Translator.load(checkpoint, device=Device.cpu, precision=Precision.fp32)
-    return list(translator.translate(SENTENCES, BEAM, batch_size=1))
+def expected():
+    return make_translator()(SENTENCES, BEAM, batch_size=1)
 
 
 @pytest.fixture
-def input_file(tmp_path):
-    path = tmp_path / "input.txt"
-    path.write_bytes(TEXT)
-    return str(path)
+def write(tmp_path):
+    """Return what writes lines into a file and returns its path."""
+
+    def write_lines(name, lines):
+        content = "".join(f"{line}\n" for line in lines)
+        (tmp_path / name).write_text(content, encoding="utf-8")
+        return str(tmp_path / name)
+
+    return write_lines
 
 
-def test_a_file_becomes_a_file_of_as_many_lines(checkpoint, input_file, tmp_path, expected):
-    output = tmp_path / "output.txt"
-
-    translate(make_translate_config(checkpoint, input=input_file, output=str(output)))
-
-    lines = output.read_bytes().decode().split("\n")
-    assert lines == [*(translation.hypotheses[0].text for translation in expected), ""]
-    assert lines[2] == lines[4] == ""
+@pytest.fixture
+def input_file(write):
+    return write("input.txt", SENTENCES)
 
 
-def test_plain_kernels_translate_alike(checkpoint, input_file, tmp_path, expected):
+@pytest.mark.parametrize("kernels", Kernels)
+def test_a_file_becomes_a_file_of_as_many_lines(
+    checkpoint, input_file, tmp_path, expected, kernels
+):
     output = tmp_path / "output.txt"
 
     translate(
-        make_translate_config(
-            checkpoint, input=input_file, output=str(output), kernels=Kernels.plain
-        )
+        make_translate_config(checkpoint, input=input_file, output=str(output), kernels=kernels)
     )
 
-    assert not kernels_are_fast()
-    assert output.read_text().splitlines() == [each.best.text for each in expected]
+    assert kernels_are_fast() == (kernels is Kernels.fast)
+    lines = output.read_bytes().decode().split("\n")
+    assert lines == [*(translation.best.text for translation in expected), ""]
+    assert lines[2] == lines[4] == ""
 
 
 @pytest.mark.parametrize(("text", "num_lines"), [("", 1), ("ja\n\nnein", 3), ("j\udcff", 1)])
@@ -211,39 +215,23 @@ def test_a_search_is_refused_with_a_reference():
         translate(make_translate_config("run", input="a", reference="b", decoding=GREEDY))
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write_file(name, text):
-        (tmp_path / name).write_text(text, encoding="utf-8")
-        return str(tmp_path / name)
+@pytest.mark.parametrize("split", [Split.auto, Split.never])
+def test_banned_phrases_are_not_written(checkpoint, input_file, write, capfd, split):
+    keys = {"input": input_file, "decoding": GREEDY, "split": split}
+    translate(make_translate_config(checkpoint, **keys))
+    phrase = max(capfd.readouterr().out.splitlines(), key=len).split()[0][:2]
 
-    return write_file
+    banned = write("banned", [phrase])
+    translate(make_translate_config(checkpoint, **keys, banned_phrases=banned))
 
-
-@pytest.fixture
-def translated(checkpoint, write, capfdbinary):
-    def translate_lines(text, **changes):
-        path = write("input.txt", text)
-        translate(make_translate_config(checkpoint, input=path, decoding=GREEDY, **changes))
-        return capfdbinary.readouterr().out.decode().splitlines()
-
-    return translate_lines
-
-
-@pytest.mark.parametrize("changes", [{}, {"split": Split.never}])
-def test_banned_phrases_are_not_written(translated, write, changes):
-    text = "".join(f"{sentence}\n" for sentence in SENTENCES)
-    phrase = max(translated(text, **changes), key=len).split()[0][:2]
-
-    lines = translated(text, banned_phrases=write("banned", f"{phrase}\n"), **changes)
-
+    lines = capfd.readouterr().out.splitlines()
     assert len(lines) == len(SENTENCES)
     assert not any(phrase in line for line in lines)
 
 
-def test_a_file_without_phrases_is_refused(translated, write):
+def test_a_file_without_phrases_is_refused(checkpoint, write):
     with pytest.raises(ValueError, match=r"^banned_phrases=\S+ has no phrases; write one on each"):
-        translated("ja\n", banned_phrases=write("banned", ""))
+        translate(make_translate_config(checkpoint, text="ja", banned_phrases=write("banned", [])))
 
 
 def test_unknown_words_are_kept_or_copied(tmp_path, write, capfdbinary):
@@ -251,7 +239,7 @@ def test_unknown_words_are_kept_or_copied(tmp_path, write, capfdbinary):
     options = {"tokenizer": "moses", "language": "en", "lowercase": False}
     words = TokenizerPair(*(WordTokenizer(unit, **options) for unit in units.values()))
     checkpoint = write_checkpoint(tmp_path / "words", tokenizers=words)
-    keys = {"input": write("input", "ja Berlin\n"), "prefixes": write("prefixes", "Rom\n")}
+    keys = {"input": write("input", ["ja Berlin"]), "prefixes": write("prefixes", ["Rom"])}
 
     texts = []
     for treatment in UnknownTokens:
@@ -342,11 +330,10 @@ def test_what_needs_torch_is_refused_in_one_line_without_it(without_torch, argum
 
 
 def test_a_prefix_that_is_too_long_is_refused_by_file_and_line(checkpoint, write):
-    names = ("a", "b")
     files = {
-        "input": [write(f"{name}.de", "ja\nja\n") for name in names],
-        "prefixes": [write("a.en", "a\n\n"), write("b.en", f"a\n{'a' * 7}\n")],
-        "output": [write(f"{name}.out", "") for name in names],
+        "input": [write(name, ["ja", "ja"]) for name in ("a.de", "b.de")],
+        "prefixes": [write("a.en", ["a", ""]), write("b.en", ["a", "a" * 7])],
+        "output": [write(name, []) for name in ("a.out", "b.out")],
     }
 
     with pytest.raises(ValueError, match=r"^prefixes=\S+b\.en:2 has 7 tokens, but the transl"):
@@ -357,57 +344,37 @@ REFERENCES = ["ab cd", "a.", "", "hgfe dcb a", "", "ab cd", "c", "e f"]
 
 
 @pytest.fixture(scope="module")
-def links(checkpoint):
+def links():
     """Return the links of each reference."""
-    translator = Translator.load(checkpoint, device=Device.cpu, precision=Precision.fp32)
+    translator = make_translator()
     pairs = zip(SENTENCES, REFERENCES, strict=True)
-    return [translator.links(each, each.hypotheses[0]) for each in translator.score(pairs)]
+    return [translator.links(each) for each in translator.score(pairs)]
 
 
 @pytest.fixture
-def files(tmp_path):
+def files(input_file, write):
     """Write input and reference."""
-    paths = {}
-    for name, lines in (("input", SENTENCES), ("reference", REFERENCES)):
-        path = tmp_path / f"{name}.txt"
-        path.write_text("".join(f"{line}\n" for line in lines))
-        paths[name] = str(path)
-    return paths
+    return {"input": input_file, "reference": write("reference.txt", REFERENCES)}
 
 
-def write_gold(directory, lines):
-    path = directory / "gold.align"
-    path.write_text("".join(f"{line}\n" for line in lines))
-    return str(path)
-
-
-def test_each_hypothesis_with_text_gets_a_picture(checkpoint, tmp_path, capfdbinary):
-    (tmp_path / "input.txt").write_text("ja\n\nnein\n")
+def test_each_hypothesis_with_text_gets_a_picture(checkpoint, tmp_path, write, capfdbinary):
+    path = write("input.txt", ["ja", "", "nein"])
     directory = tmp_path / "new" / "plots"
 
-    translate(
-        make_translate_config(
-            checkpoint, input=str(tmp_path / "input.txt"), attention_plot=str(directory)
-        )
-    )
+    translate(make_translate_config(checkpoint, input=path, attention_plot=str(directory)))
 
     names = sorted(path.name for path in directory.iterdir())
     assert names == ["000000-2.png", "000000.png", "000002-2.png", "000002.png"]
     assert (directory / "000000.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_file_instead_of_a_directory_of_pictures_is_refused(checkpoint, tmp_path):
-    (tmp_path / "input.txt").write_text("ja\n")
-    config = make_translate_config(
-        checkpoint, text="ja", attention_plot=str(tmp_path / "input.txt")
-    )
+def test_a_file_instead_of_a_directory_of_pictures_is_refused(checkpoint, write):
+    path = write("a.txt", ["ja"])
 
-    with pytest.raises(
-        ValueError, match=r"^attention_plot=.*input\.txt is a file; name a directory"
-    ):
-        translate(config)
+    with pytest.raises(ValueError, match=r"^attention_plot=.*a\.txt is a file; name a directory"):
+        translate(make_translate_config(checkpoint, text="ja", attention_plot=path))
 
-    assert (tmp_path / "input.txt").read_text() == "ja\n"
+    assert Path(path).read_text() == "ja\n"
 
 
 @pytest.mark.parametrize("key", ["alignments", "attention_plot", "attention_html", "gold"])
@@ -456,12 +423,12 @@ def test_the_page_has_the_best_translation_of_each_line_with_text(
 
 
 def test_precision_recall_and_error_rate_are_those_of_sure_and_possible_links(
-    checkpoint, files, tmp_path, capfd, links
+    checkpoint, files, write, capfd, links
 ):
     # One sure link that is not found, and one found link that is only possible.
     (source, target), (missing_source, _) = min(links[0]), min(links[0])
     missing = f"{(missing_source + 1) % 3}-{target}"
-    gold = write_gold(tmp_path, [f"{source}p{target} {missing}", *[""] * 7])
+    gold = write("gold.align", [f"{source}p{target} {missing}", *[""] * 7])
     num_links = sum(map(len, links))
 
     translate(make_translate_config(checkpoint, **files, gold=gold))
@@ -472,8 +439,8 @@ def test_precision_recall_and_error_rate_are_those_of_sure_and_possible_links(
     )
 
 
-def test_gold_links_of_the_whole_text_fit_each_shard(checkpoint, files, tmp_path, capfd, links):
-    gold = write_gold(tmp_path, map(format_links, links))
+def test_gold_links_of_the_whole_text_fit_each_shard(checkpoint, files, write, capfd, links):
+    gold = write("gold.align", map(format_links, links))
     counts = []
     for shard in ("1/2", "2/2"):
         translate(make_translate_config(checkpoint, **files, gold=gold, shard=shard))
@@ -497,9 +464,9 @@ def test_gold_links_of_the_whole_text_fit_each_shard(checkpoint, files, tmp_path
     ],
 )
 def test_gold_links_that_do_not_fit_are_an_error_and_leave_no_file(
-    checkpoint, files, tmp_path, capfd, lines, base, message
+    checkpoint, files, tmp_path, write, capfd, lines, base, message
 ):
-    gold = write_gold(tmp_path, lines)
+    gold = write("gold.align", lines)
     outputs = {key: str(tmp_path / key) for key in ("output", "alignments", "attention_html")}
 
     with pytest.raises(ValueError, match=message) as error:
