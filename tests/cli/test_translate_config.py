@@ -50,19 +50,13 @@ SCORED = {"input": "i", "reference": "r"}
                 "attention_html",
             )
         ),
-        (
-            {**SCORED, "split": Split.always},
-            "split=always and reference=r exclude each",
-        ),
+        ({**SCORED, "split": Split.always}, "split=always and reference=r exclude each"),
         (
             {"input": "a", "reference": "b", "gold": "c", "attention_html": "c"},
             "attention_html=c would overwrite the file of gold=c",
         ),
         ({"gold_base": 1}, "gold_base=1 needs gold=FILE: gold_base= says how the file counts"),
-        (
-            {"reference": "r", "prefixes": "p"},
-            "prefixes=p and reference=r exclude each",
-        ),
+        ({"reference": "r", "prefixes": "p"}, "prefixes=p and reference=r exclude each"),
         ({"reference": "r", "banned_phrases": "f"}, "banned_phrases=f and reference=r exclude"),
         (
             {"reference": "r", "unknown_words": UnknownTokens.copy},

@@ -3,6 +3,7 @@ import importlib.util
 import io
 import logging
 import os
+import re
 import select
 import subprocess
 import sys
@@ -199,13 +200,6 @@ def run(config, sentences):
         progress.log_speed()
 
 
-@pytest.fixture
-def file(tmp_path):
-    path = tmp_path / "a.de"
-    path.write_bytes("ein B\xe4r\nja\n".encode())
-    return str(path)
-
-
 @pytest.mark.parametrize(
     ("shard", "first", "stop"), [(None, 0, None), ("2/2", 1, None), ("2/3", 1, 2), ("1/3", 0, 1)]
 )
@@ -228,12 +222,13 @@ def test_the_bar_of_a_shard_reaches_100_percent_at_its_end(
     assert " sentences/s [" in terminal.getvalue()
 
 
-def test_without_a_known_size_only_sentences_are_counted(tmp_path, file, monkeypatch):
+def test_without_a_known_size_only_sentences_are_counted(tmp_path, monkeypatch):
     terminal = use_terminal(monkeypatch)
-    packed = tmp_path / "b.gz"
+    plain, packed = tmp_path / "a.de", tmp_path / "b.gz"
+    plain.write_bytes(b"ja\n")
     packed.write_bytes(gzip.compress(b"ja\n"))
 
-    for given in (None, [file, str(packed)]):
+    for given in (None, [str(plain), str(packed)]):
         terminal.truncate(0)
         run(make_translate_config("run", input=given), ["ja"] * 3)
 
@@ -273,12 +268,8 @@ def test_the_speed_of_many_sentences_is_logged_at_the_end(
         run(make_translate_config("run", progress=False), ["ja"] * num_sentences)
 
     assert len(caplog.messages) == num_lines
-    for message in caplog.messages:
-        count, _, rest = message.partition(" in ")
-        seconds, _, rate = rest.partition(" s (")
-        assert count == f"{num_sentences:,} sentences"
-        assert float(seconds) >= 0
-        assert rate.endswith(" sentences/s)")
+    line = rf"{num_sentences} sentences in \d+\.\d s \([\d,]+\.\d sentences/s\)"
+    assert all(re.fullmatch(line, message) for message in caplog.messages)
 
 
 def test_a_warning_does_not_mix_with_the_bar(monkeypatch):
