@@ -10,16 +10,7 @@ from torch import Tensor
 
 from seq2seq.search.config import BeamConfig, EarlyStopping
 from seq2seq.search.constraints import Constraints
-from seq2seq.search.loop import (
-    Ending,
-    Hypotheses,
-    Live,
-    Next,
-    Search,
-    SearchedModel,
-    SearchStep,
-    length_limits,
-)
+from seq2seq.search.loop import Ending, Hypotheses, Live, Search, SearchedModel, SearchStep
 from seq2seq.search.top_k import stable_topk_of_sums
 from seq2seq.special_tokens import EOS
 
@@ -107,13 +98,12 @@ class BeamSearch(Search):
     reorders = True
 
     def __init__(self, config: BeamConfig, source_mask: Tensor) -> None:
-        limits = length_limits(source_mask, config)
-        super().__init__(None, limits=limits)
+        super().__init__(config, source_mask)
         self._config = config
-        self._ranking = Ranking(config, limits=limits, device=source_mask.device)
+        self._ranking = Ranking(config, limits=self.limits, device=source_mask.device)
         self._is_exact = config.early_stopping is EarlyStopping.exact
         num_kept = config.n_best if self._is_exact else config.beam_size
-        best = torch.zeros(len(limits), num_kept, dtype=torch.long, device=source_mask.device)
+        best = torch.zeros(len(self.limits), num_kept, dtype=torch.long, device=source_mask.device)
         self.ranked = _Ranked(
             scores=best[:, :1].double(),
             coverage=self._ranking.start_coverage(source_mask),
@@ -121,7 +111,9 @@ class BeamSearch(Search):
             best_cells=best,
         )
 
-    def extend(self, live: Live, log_probabilities: Tensor, step: SearchStep, length: int) -> Next:
+    def extend(
+        self, live: Live, log_probabilities: Tensor, step: SearchStep, length: int
+    ) -> tuple[Live, Tensor]:
         num_sentences, width = live.tokens.shape
         vocabulary_size = log_probabilities.shape[1]
         totals, chosen = stable_topk_of_sums(

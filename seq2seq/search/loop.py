@@ -13,6 +13,7 @@ from torch import Tensor
 
 from seq2seq.search.config import DecodingConfig, Hypothesis
 from seq2seq.search.constraints import Constraints
+from seq2seq.search.top_k import stable_max
 from seq2seq.special_tokens import BOS, EOS
 
 _Selected = TypeVar("_Selected")
@@ -68,11 +69,6 @@ class SearchedModel(Protocol):
 
 Hypotheses = list[list[Hypothesis]]
 """Hypotheses of each sentence, best first."""
-
-
-def length_limits(source_mask: Tensor, config: DecodingConfig) -> list[int]:
-    """Return the largest number of tokens of each translation, including EOS."""
-    return [config.longest(length) for length in source_mask.sum(dim=1).tolist()]
 
 
 ROOT = -1
@@ -225,25 +221,16 @@ class Live(NamedTuple):
         return Live._make((*parts, tuple(part[kept] for part in self.ranked)))
 
 
-Next = tuple[Live, Tensor]
-
-Choose = Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]]
-"""Function that returns the log-probability and the id of the next token of each row, (R,).
-
-Its arguments are the log-probabilities (R, V), the sentences' indices in the batch (B,), where each
-sentence has W rows, and the length including this token.
-"""
-
-
 class Search:
     """Extends every hypothesis by one token, until all hypotheses of its sentence have ended.
 
     A hypothesis ends with EOS or at the length limit of its sentence. A sentence leaves the batch
-    when its search has ended.
+    when its search has ended. This class searches greedily; a subclass chooses other tokens, or
+    extends the hypotheses of a sentence together.
 
     Args:
-        choose: Chooses the tokens; None for a subclass that extends hypotheses itself.
-        limits: Length limit of each sentence.
+        config: Has the length limits.
+        source_mask: (B, S).
         width: Number of hypotheses of a sentence, W.
     """
 
@@ -252,13 +239,31 @@ class Search:
     ranked: tuple[Tensor, ...] = ()
     """Further tensors of a search, before the first step: (B, ...), a row for each sentence."""
 
-    def __init__(self, choose: Choose | None, *, limits: list[int], width: int = 1) -> None:
-        self._choose = choose
-        self._limits = limits
+    def __init__(self, config: DecodingConfig, source_mask: Tensor, *, width: int = 1) -> None:
+        self._source_lengths: list[int] = source_mask.sum(dim=1).tolist()
+        self.limits = list(map(config.longest, self._source_lengths))
+        """Largest number of tokens of each translation, including EOS."""
         self._width = width
         self.history = History()
 
-    def extend(self, live: Live, log_probabilities: Tensor, step: SearchStep, length: int) -> Next:
+    def choose(
+        self, log_probabilities: Tensor, sentences: Tensor, length: int
+    ) -> tuple[Tensor, Tensor]:
+        """Choose the next token of each row; here the most probable one.
+
+        Args:
+            log_probabilities: (R, V).
+            sentences: Indices in the batch of the sentences, which have W rows each, (B,).
+            length: Number of tokens including the next one.
+
+        Returns:
+            The log-probability and the id of each token, (R,).
+        """
+        return stable_max(log_probabilities)
+
+    def extend(
+        self, live: Live, log_probabilities: Tensor, step: SearchStep, length: int
+    ) -> tuple[Live, Tensor]:
         """Extend the hypotheses, and append the new tokens to the history.
 
         Args:
@@ -270,8 +275,7 @@ class Search:
         Returns:
             The hypotheses after the step, and the row that each of them extends, (B, W).
         """
-        assert self._choose is not None
-        chosen, tokens = self._choose(log_probabilities, live.sentences, length)
+        chosen, tokens = self.choose(log_probabilities, live.sentences, length)
         tokens = tokens.view_as(live.cells)
         totals = live.totals + chosen.view_as(live.cells)
         rows = torch.arange(tokens.numel(), device=tokens.device).view_as(tokens)
@@ -306,7 +310,7 @@ class Search:
         zeros = torch.zeros_like(sentences).unsqueeze(1).expand(-1, self._width)  # (B, W)
         live = Live(
             sentences=sentences,
-            limits=torch.tensor(self._limits, device=source_ids.device),
+            limits=torch.tensor(self.limits, device=source_ids.device),
             tokens=zeros + BOS,
             cells=zeros + ROOT,
             totals=zeros.float(),
@@ -316,7 +320,7 @@ class Search:
         if self._width > 1:
             rows = sentences.repeat_interleave(self._width)
             state, constraints = state.select(rows), constraints.select(rows)
-        endings: list[list[Ending]] = [[] for _ in self._limits]
+        endings: list[list[Ending]] = [[] for _ in self.limits]
         for length in count(1):
             step = model.decoder.step(state, live.tokens.flatten(), memory)
             log_probabilities = constraints.log_probabilities(
@@ -340,4 +344,4 @@ class Search:
                 rows = rows.flatten()
                 state, constraints = state.select(rows), constraints.select(rows)
             constraints = constraints.extend(live.tokens.flatten())
-        return self.history.hypotheses(endings, source_mask.sum(dim=1).tolist())
+        return self.history.hypotheses(endings, self._source_lengths)

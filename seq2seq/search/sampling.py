@@ -3,16 +3,14 @@
 # B sentences still searched, W hypotheses of each, R = B * W rows, S source length,
 # C candidates, V vocabulary
 
-from functools import partial
-
 import torch
 from torch import Tensor
 
 from seq2seq.runtime.numerics import derive_seed
 from seq2seq.search.config import GreedyConfig, Hypothesis, SamplingConfig
 from seq2seq.search.constraints import Constraints
-from seq2seq.search.loop import Hypotheses, Search, SearchedModel, length_limits
-from seq2seq.search.top_k import stable_max, stable_topk
+from seq2seq.search.loop import Hypotheses, Search, SearchedModel
+from seq2seq.search.top_k import stable_topk
 
 
 def greedy_search(
@@ -26,9 +24,30 @@ def greedy_search(
 
     `search` calls this function with a `GreedyConfig` and describes the arguments.
     """
-    limits = length_limits(source_mask, config)
-    greedy = Search(lambda log_probabilities, *_: stable_max(log_probabilities), limits=limits)
-    return greedy.run(model, source_ids, source_mask, constraints)
+    return Search(config, source_mask).run(model, source_ids, source_mask, constraints)
+
+
+class _Sampling(Search):
+    """Draws the tokens of each hypothesis from the model's distribution."""
+
+    def __init__(self, config: SamplingConfig, source_ids: Tensor, source_mask: Tensor) -> None:
+        super().__init__(config, source_mask, width=config.num_samples)
+        self._config = config
+        sources = [ids[mask].tolist() for ids, mask in zip(source_ids, source_mask, strict=True)]
+        self._uniforms = _uniforms(config, sources, self.limits).to(source_ids.device)
+
+    def choose(
+        self, log_probabilities: Tensor, sentences: Tensor, length: int
+    ) -> tuple[Tensor, Tensor]:
+        """Draw tokens by inverting the distribution function of the candidates."""
+        probabilities, candidates = _candidates(self._config, log_probabilities)
+        cumulative = probabilities.cumsum(dim=1)
+        numbers = self._uniforms[sentences, :, length - 1].flatten().unsqueeze(1)  # (R, 1)
+        # The numbers are above 0, so no candidate with probability 0 is drawn.
+        places = torch.searchsorted(cumulative, numbers * cumulative[:, -1:])
+        # The index is out of range only if probabilities are NaN; the history then raises.
+        tokens = candidates.gather(1, places.clamp(max=cumulative.shape[1] - 1))
+        return log_probabilities.gather(1, tokens).squeeze(1), tokens.squeeze(1)
 
 
 def sampling_search(
@@ -47,10 +66,7 @@ def sampling_search(
 
     `search` calls this function with a `SamplingConfig` and describes the arguments.
     """
-    limits = length_limits(source_mask, config)
-    sources = [ids[mask].tolist() for ids, mask in zip(source_ids, source_mask, strict=True)]
-    uniforms = _uniforms(config, sources, limits).to(source_ids.device)
-    search = Search(partial(_draw, config, uniforms), limits=limits, width=config.num_samples)
+    search = _Sampling(config, source_ids, source_mask)
     found = search.run(model, source_ids, source_mask, constraints)
     return [_best_distinct(samples)[: config.n_best] for samples in found]
 
@@ -65,24 +81,6 @@ def _uniforms(config: SamplingConfig, sources: list[list[int]], limits: list[int
             drawn = torch.rand(limit, generator=generator, dtype=torch.float64)
             uniforms[row, sample, :limit] = 1 - drawn
     return uniforms
-
-
-def _draw(
-    config: SamplingConfig,
-    uniforms: Tensor,
-    log_probabilities: Tensor,
-    sentences: Tensor,
-    length: int,
-) -> tuple[Tensor, Tensor]:
-    """Draw tokens by inverting the distribution function of the candidates."""
-    probabilities, candidates = _candidates(config, log_probabilities)
-    cumulative = probabilities.cumsum(dim=1)
-    numbers = uniforms[sentences, :, length - 1].flatten().unsqueeze(1)  # (R, 1)
-    # The numbers are above 0, so no candidate with probability 0 is drawn.
-    places = torch.searchsorted(cumulative, numbers * cumulative[:, -1:])
-    # The index is out of range only if probabilities are NaN; the history then raises.
-    tokens = candidates.gather(1, places.clamp(max=cumulative.shape[1] - 1))
-    return log_probabilities.gather(1, tokens).squeeze(1), tokens.squeeze(1)
 
 
 def _candidates(config: SamplingConfig, log_probabilities: Tensor) -> tuple[Tensor, Tensor]:
