@@ -1,13 +1,13 @@
 """A tiny translator and its checkpoint, for tests."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from seq2seq.checkpoints.checkpoint import Checkpoint, save_checkpoint
 from seq2seq.checks import field_types
-from seq2seq.cli.translate_config import OutputFormat, TranslateConfig, UnknownTokens
+from seq2seq.cli.translate_config import TranslateConfig, load_translate_config
 from seq2seq.config.schema import TrainConfig, build_model, load_config
 from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.data.tokenizers.words import CharacterTokenizer
@@ -16,7 +16,6 @@ from seq2seq.inference.translator import Translator
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.search.config import BeamConfig, GreedyConfig, convert_search
-from seq2seq.text.sentences import Split
 
 SENTENCES = [
     "ein hund rennt",
@@ -87,30 +86,22 @@ def make_translator(
 
 
 def make_translate_config(checkpoint: Path | str | list[str], **changes: object) -> TranslateConfig:
-    """Return the configuration of translate.py with default values and some changes."""
+    """Return the configuration of translate.py with default values and some changes.
+
+    Without references, the search is that of the tests; one path may stand for a list.
+    """
     checkpoints = checkpoint if isinstance(checkpoint, list) else [str(checkpoint)]
-    search = BEAM if {"output_format", "attention_plot"} & {*changes} else BEST
-    values = {each.name: None for each in fields(TranslateConfig)} | {
-        "checkpoint": checkpoints,
-        "output_format": OutputFormat.text,
-        "gold_base": 0,
-        "batch_size": 3,
-        "device": Device.cpu,
-        "precision": Precision.fp32,
-        "decoding": BeamConfig() if "reference" in changes else search,
-        "split": Split.auto,
-        "unknown_words": UnknownTokens.keep,
-        "plugins": [],
-        "engine": "torch",
-        "kernels": "fast",
-    }
+    values = {"checkpoint": checkpoints, "batch_size": 3, "device": Device.cpu}
+    if "reference" not in changes:
+        shows_all = {"output_format", "attention_plot"} & {*changes}
+        values["decoding"] = BEAM if shows_all else BEST
     types = field_types(TranslateConfig)
     lists = {
         key: [value]
         for key, value in changes.items()
         if isinstance(value, str) and list in types[key].bases
     }
-    return TranslateConfig(**values | changes | lists)
+    return replace(load_translate_config("checkpoint=run"), **values | changes | lists)
 
 
 def translated(source: str, text: str) -> Translation:
