@@ -14,27 +14,17 @@ MBR = MbrConfig(max_length_ratio=1.0, max_length_offset=3, beam_size=6, n_best=6
 EVERY = BeamConfig(max_length_ratio=1.0, max_length_offset=3, beam_size=6, n_best=6)
 
 
-def expected_utilities(texts, log_probabilities, sharpness):
-    """Return the expected utility of each text, by two loops and sacreBLEU."""
-    powers = [math.exp(each) ** sharpness for each in log_probabilities]
-    return [
+def by_two_loops(hypotheses, config):
+    """Return texts and expected utilities of the n best of the hypotheses of a beam."""
+    texts = [each.text for each in hypotheses]
+    powers = [math.exp(each.log_probability) ** config.sharpness for each in hypotheses]
+    found = [
         sum(p * sentence_chrf(text, [other]).score for p, other in zip(powers, texts, strict=True))
         / sum(powers)
         for text in texts
     ]
-
-
-def by_two_loops(hypotheses, config):
-    """Return texts and expected utilities of the n best of the hypotheses of a beam."""
-    texts = [each.text for each in hypotheses]
-    log_probabilities = [each.log_probability for each in hypotheses]
-    found = expected_utilities(texts, log_probabilities, config.sharpness)
     order = sorted(range(len(texts)), key=lambda i: (not hypotheses[i].finished, -found[i]))
     return [(texts[i], pytest.approx(found[i], abs=1e-4)) for i in order][: config.n_best]
-
-
-def texts_and_scores(translation):
-    return [(each.text, each.score) for each in translation.hypotheses]
 
 
 @pytest.mark.parametrize("changes", [{}, {"sharpness": 0.0}, {"sharpness": 0.5, "n_best": 2}])
@@ -46,7 +36,8 @@ def test_the_translation_has_the_largest_expected_utility_of_the_beam(changes):
     of_beam = translator(SENTENCES, EVERY)
     pairs = [pair for pair in zip(found, of_beam, strict=True) if pair[0].source.strip()]
     for mbr, beam in pairs:
-        assert texts_and_scores(mbr) == by_two_loops(beam.hypotheses, config)
+        texts_and_scores = [(each.text, each.score) for each in mbr.hypotheses]
+        assert texts_and_scores == by_two_loops(beam.hypotheses, config)
     assert any(mbr.best.text != beam.best.text for mbr, beam in pairs)
 
 
