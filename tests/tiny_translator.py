@@ -34,11 +34,9 @@ GREEDY = convert_search(BEAM, GreedyConfig)
 
 def make_config(attention: str = "additive") -> TrainConfig:
     """Compose the default configuration with tiny sizes."""
-    sizes = [f"{side}.{size}=6" for side in ("encoder", "decoder") for size in SIZES]
-    overrides = [f"attention={attention}", "tokenizer=characters"]
-    overrides += [f"model.{size}" for size in sizes]
-    overrides += ["model.decoder.readout_size=6", "model.decoder.hidden_size=12"]
-    return load_config(*overrides)
+    sizes = [f"model.{side}.{size}=6" for side in ("encoder", "decoder") for size in SIZES]
+    sizes += ["model.decoder.readout_size=6", "model.decoder.hidden_size=12"]
+    return load_config(f"attention={attention}", "tokenizer=characters", *sizes)
 
 
 SIZES = ("embedding_size", "hidden_size")

@@ -10,14 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 from tiny_translator import GREEDY, make_translate_config, translated
 
 from seq2seq.cli.translate import format_translation
 from seq2seq.cli.translate_inputs import MANY, Inputs, Prompt, open_progress
 from seq2seq.files.text import LineReader
-from seq2seq.inference.translations import TranslatedHypothesis, Translation
-from seq2seq.special_tokens import UNK
 
 pty = pytest.importorskip("pty", reason="there are pseudo-terminals on POSIX alone")
 
@@ -147,19 +144,12 @@ def formatted(output_format, translation, *, index, **changes):
 
 
 def make_translation(*texts):
+    translation = translated("Bär \u2028 x", "")
     hypotheses = [
-        TranslatedHypothesis(
-            text=text,
-            score=-1.5 - rank,
-            log_probability=-3.0,
-            finished=True,
-            ids=[5],
-            tokens=["a", "</s>"],
-            attention_weights=torch.tensor([[[0.25, 0.75, 0.0], [0.5, 0.5, 0.0]]]),
-        )
+        translation.best._replace(text=text, score=-1.5 - rank, log_probability=-3.0)
         for rank, text in enumerate(texts)
     ]
-    return Translation("Bär \u2028 x", [4, UNK], ["B", "x", "</s>"], hypotheses)
+    return translation._replace(hypotheses=hypotheses)
 
 
 def test_nbest_has_the_input_line_the_text_and_the_score_of_each_hypothesis():

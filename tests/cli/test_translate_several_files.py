@@ -3,7 +3,7 @@ import gzip
 import json
 
 import pytest
-from tiny_translator import GREEDY, SENTENCES, make_translate_config, make_translator
+from tiny_translator import BEST, GREEDY, SENTENCES, make_translate_config, make_translator
 
 from seq2seq.cli.translate import translate
 from seq2seq.cli.translate_config import OutputFormat
@@ -29,26 +29,17 @@ def inputs(tmp_path):
     return [write(tmp_path / "in" / "a.de", FIRST), write(tmp_path / "in" / "b.de.gz", SECOND)]
 
 
-@pytest.fixture
-def expected(checkpoint, inputs, capfdbinary):
-    """Return the translations of both inputs, each translated by itself."""
-    found = []
-    for path in inputs:
-        translate(make_translate_config(checkpoint, input=path))
-        found.append(capfdbinary.readouterr().out.decode().splitlines())
-    return found
-
-
 def outputs(tmp_path):
     return sorted(path.name for path in tmp_path.iterdir() if path.is_file())
 
 
-def test_each_input_gets_its_own_output(checkpoint, inputs, tmp_path, expected):
+def test_each_input_gets_its_own_output(checkpoint, inputs, tmp_path):
     paths = [tmp_path / "a.en.gz", tmp_path / "b.en"]
 
     translate(make_translate_config(checkpoint, input=inputs, output=list(map(str, paths))))
 
-    assert [read(path) for path in paths] == expected
+    for path, lines in zip(paths, (FIRST, SECOND), strict=True):
+        assert read(path) == [each.text for each in make_translator()(lines, BEST)]
 
 
 def test_an_input_without_lines_gets_a_warning_and_an_output_without_lines(

@@ -20,14 +20,10 @@ def translator():
 
 
 @pytest.fixture(scope="module")
-def tokenizer():
-    config = unigram_config(vocabulary_size=48, name="bpe", joint=True)
-    return train_tokenizers(config, list_corpus([(TEXT, TEXT)] * 9)).target
-
-
-@pytest.fixture(scope="module")
-def sub_words(tokenizer):
+def sub_words():
     """Return a translator of SentencePiece's tokens, of random weights."""
+    config = unigram_config(vocabulary_size=48, name="bpe", joint=True)
+    tokenizer = train_tokenizers(config, list_corpus([(TEXT, TEXT)] * 9)).target
     return make_translator(seed=1, tokenizers=TokenizerPair(tokenizer, tokenizer))
 
 
