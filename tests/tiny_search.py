@@ -188,16 +188,6 @@ def nothing(model: FakeModel, task: Task) -> list[tuple[Output, FakeState]]:
     return [(Output([], 0.0, torch.zeros(len(task.source), dtype=torch.float64)), state)]
 
 
-def outputs(model: FakeModel, task: Task) -> list[Output]:
-    """Return all outputs that end with EOS or have the maximum length."""
-    found, live = [], nothing(model, task)
-    for length in range(1, task.limit + 1):
-        live = grow(model, task, live)
-        found += [output for output, _ in live if output.finished or length == task.limit]
-        live = [entry for entry in live if not entry[0].finished]
-    return found
-
-
 def score(output: Output, config: BeamConfig) -> float:
     """Score an output by equation 14 of Wu et al. 2016, or by its mean."""
     length = len(output.ids)
@@ -209,13 +199,11 @@ def score(output: Output, config: BeamConfig) -> float:
     return output.log_probability / penalty + config.coverage_penalty * coverage
 
 
-def ranked(found: list[Output], config: BeamConfig) -> list[Output]:
-    """Sort outputs as a beam returns them: finished ones first, then the better."""
-    return sorted(found, key=lambda output: (not output.finished, -score(output, config)))
-
-
 def beam_by_definition(model: FakeModel, task: Task) -> list[Output]:
-    """Search without an early stop, one hypothesis at a time."""
+    """Search without an early stop, one hypothesis at a time; finished ones are returned first.
+
+    A beam that is wide enough has all outputs that end with EOS or have the maximum length.
+    """
     finished, live = [], nothing(model, task)
     for _ in range(task.limit):
         grown = sorted(grow(model, task, live), key=lambda entry: -entry[0].log_probability)
@@ -223,7 +211,8 @@ def beam_by_definition(model: FakeModel, task: Task) -> list[Output]:
         finished += [output for output, _ in grown if output.finished]
         live = [entry for entry in grown if not entry[0].finished]
     found = finished + [output for output, _ in live]
-    return ranked(found, task.config)[: task.config.n_best]
+    found.sort(key=lambda output: (not output.finished, -score(output, task.config)))
+    return found[: task.config.n_best]
 
 
 def pad(sources: list[list[int]], *, extra: int = 0) -> tuple[Tensor, Tensor]:

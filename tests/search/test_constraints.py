@@ -22,30 +22,6 @@ def model():
     return tools.FakeModel(vocabulary_size=VOCABULARY_SIZE, seed=2)
 
 
-def outputs(found):
-    return [tools.with_end(hypothesis) for hypotheses in found for hypothesis in hypotheses]
-
-
-def test_no_translation_ends_before_its_minimum_length(decoding):
-    ends_at_once = tools.TableModel([[0.0, 0.0, 0.0, 9.0, 1.0, 0.0]] * 9)
-    config = decoding(min_length=3, min_length_ratio=0.9, max_length_offset=4)
-
-    found = search(ends_at_once, *tools.pad(SOURCES), config)
-
-    assert [len(tools.with_end(hypothesis)) for [hypothesis] in found] == [3, 3, 4, 3]
-
-
-@pytest.mark.parametrize("size", [1, 2, 3])
-def test_no_ngram_of_the_size_is_repeated(decoding, size):
-    repeats = tools.TableModel([[-9.0, -9.0, -9.0, -2.0, 1.0, 0.9, 0.8]] * 20)
-
-    found = search(repeats, *tools.pad(SOURCES), decoding(no_repeat_ngram=size))
-
-    for output in outputs(found):
-        grams = [tuple(output[at : at + size]) for at in range(len(output) - size + 1)]
-        assert len(set(grams)) == len(grams)
-
-
 def test_every_search_respects_prefixes(decoding, model):
     prefixes = [[6, 6], [], [5], [UNK, 4, 4]]
 
@@ -121,20 +97,6 @@ def test_hypotheses_without_an_allowed_token_end_and_are_counted_in_one_warning(
     assert record.getMessage().startswith("hypotheses that ended because no token was allowed: 2;")
 
 
-def test_constraints_stay_with_their_sentences_when_others_leave_the_batch(decoding, model):
-    config = decoding(no_repeat_ngram=2, min_length=2)
-    prefixes = [[6, 6], [EOS], [5], [1, 4, 4]]
-    banned = [[5, 4], [6]]
-
-    together = search(model, *tools.pad(SOURCES, extra=2), config, prefixes=prefixes, banned=banned)
-    alone = [
-        search(model, *tools.pad([source]), config, prefixes=[prefix], banned=banned)[0]
-        for source, prefix in zip(SOURCES, prefixes, strict=True)
-    ]
-
-    assert outputs(together) == outputs(alone)
-
-
 @pytest.mark.parametrize(
     ("prefixes", "message"),
     [
@@ -155,28 +117,25 @@ def test_an_empty_banned_sequence_is_refused(model):
         search(model, *tools.pad(SOURCES), tools.decoding("greedy"), banned=[[4], []])
 
 
-def test_every_symbol_of_a_source_is_placed_once_and_no_other(decoding, model):
-    numbers = [0, 2, 1, 2]
+@pytest.mark.parametrize(
+    ("numbers", "others"),
+    [([0, 2, 1, 2], {}), ([0, 2, 1, 2], {"min_length": 2}), ([0, 0, 0, 0], {})],
+)
+def test_every_symbol_of_a_source_is_placed_once_and_no_other(decoding, model, numbers, others):
+    config = decoding(max_length_offset=30, **others)
 
-    found = search(
-        model,
-        *tools.pad(SOURCES),
-        decoding(max_length_offset=30),
-        symbols=[5, 4],
-        num_symbols=numbers,
-    )
+    found = search(model, *tools.pad(SOURCES), config, symbols=[5, 4], num_symbols=numbers)
 
     for number, [hypothesis] in zip(numbers, found, strict=True):
         assert hypothesis.finished
-        assert (
-            sorted(each for each in hypothesis.ids if each in (4, 5)) == [[], [5], [4, 5]][number]
-        )
+        placed = sorted(each for each in hypothesis.ids if each in (4, 5))
+        assert placed == [[], [5], [4, 5]][number]
 
 
 def test_a_symbol_follows_where_the_model_would_end_without_it(decoding):
     #                           PAD  BOS            EOS       symbols
     ends = tools.TableModel([[-9.0, -9.0, -9.0, 5.0, 4.0, -3.0, -2.0]] * 20)
 
-    found = search(ends, *tools.pad(SOURCES[:1]), decoding(), symbols=[5, 6], num_symbols=[2])
+    [[found]] = search(ends, *tools.pad(SOURCES[:1]), decoding(), symbols=[5, 6], num_symbols=[2])
 
-    assert sorted(outputs(found)[0][:2]) == [5, 6]
+    assert sorted(found.ids[:2]) == [5, 6]

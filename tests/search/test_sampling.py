@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2seq.search.registry import search
-from seq2seq.search.top_k import stable_max, stable_topk
+from seq2seq.search.top_k import BLOCK, stable_max, stable_topk, stable_topk_of_sums
 from seq2seq.special_tokens import BOS, EOS, PAD, UNK
 
 SOURCES = [[4, 5, EOS], [6, EOS], [5, 4, 6, 6, EOS], [4, EOS]]
@@ -91,12 +91,13 @@ def assert_drawn_from(counts, probabilities):
 def test_the_frequency_of_outputs_is_their_probability():
     model = tools.TableModel([FIRST_LOGITS, FIRST_LOGITS[::-1], FIRST_LOGITS])
     model.table[:, [PAD, BOS]] = -torch.inf  # they are never sampled
-    config = tools.decoding("sampling", max_length_ratio=0.0, max_length_offset=3)
+    limits = {"max_length_ratio": 0.0, "max_length_offset": 3}
 
-    found = search(model, *tools.pad(copies(NUM_OUTPUTS)), config)
+    found = search(model, *tools.pad(copies(NUM_OUTPUTS)), tools.decoding("sampling", **limits))
     counts = Counter(tuple(tools.with_end(hypothesis)) for [hypothesis] in found)
 
-    every = tools.outputs(model, tools.Task([4, EOS], config))
+    all_outputs = tools.decoding("beam", beam_size=500, n_best=500, **limits)
+    every = tools.beam_by_definition(model, tools.Task([4, EOS], all_outputs))
     odds = {tuple(output.ids): math.exp(output.log_probability) for output in every}
     assert sum(odds.values()) == pytest.approx(1, abs=1e-4)
     frequent = {ids: odd for ids, odd in odds.items() if NUM_OUTPUTS * odd > 5}
@@ -197,6 +198,21 @@ def test_topk_orders_equal_values_by_index(values, k):
         real = [index for index in expected if row[index] > -math.inf]
         assert its_largest == [row[index] for index in expected]
         assert its_indices[: len(real)] == real
+
+
+@pytest.mark.parametrize("k", [1, 5, 2 * BLOCK, 1000])
+@pytest.mark.parametrize("size", [7, BLOCK, 2 * BLOCK + 7])
+def test_topk_of_sums_is_the_stable_order_of_all_parts(size, k):
+    generator = torch.Generator().manual_seed(3)
+    values = torch.randint(5, (9, 3, size), generator=generator).float()  # many are equal
+    offsets = torch.randint(3, (9, 3), generator=generator).float()
+
+    largest, indices = stable_topk_of_sums(values, offsets, k)
+
+    sums = (values + offsets.unsqueeze(2)).flatten(1)
+    expected, order = sums.sort(dim=1, descending=True, stable=True)
+    assert largest.equal(expected[:, :k])
+    assert indices.equal(order[:, :k])
 
 
 @pytest.mark.parametrize("num_copies", [1, 2])
