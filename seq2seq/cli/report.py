@@ -57,7 +57,7 @@ def report(config: ReportConfig) -> None:
         OSError: A file cannot be read or written.
     """
     interventions = list(map(find_intervention, config.interventions))
-    bins_at(config.length_bins)  # raises before anything is translated
+    bins_at(config.length_bins)  # a mistake raises before anything is translated
     found = expand_patterns(config.sweeps, key="sweeps", only_directories=True)
     sweeps = list(map(Path, found))
     if config.output is None:

@@ -53,7 +53,7 @@ def main() -> None:
     try:
         _load_and_train()
     finally:
-        gc.freeze()  # as in run_command
+        gc.freeze()  # see run_command
 
 
 @one_line_errors
@@ -115,7 +115,7 @@ def _train(composed: DictConfig) -> float | None:
             sweep = f"hydra.sweep.dir={hydra_config.sweep.dir} resume=auto"
             keys = sweep if is_job else "resume=true"
             print(f"{stop}; to continue, repeat the command with {keys}", file=sys.stderr)
-        sys.exit(128 + stop.signal_number)  # as shells expect
+        sys.exit(128 + stop.signal_number)  # the exit code that shells expect
     if is_first_process():
         print(f"\n{_next_commands(config, path)}", file=sys.stderr)
     return score

@@ -162,7 +162,7 @@ class TranslateConfig(Config):
         if isinstance(value, Enum):
             value = value.name
         if key == "text":
-            value = repr(value)  # on one line
+            value = repr(value)  # one line, even with line feeds
         return f"{key}={shown(value) if isinstance(value, list) else value}"
 
     def _contradictions(self) -> Iterator[str]:

@@ -57,7 +57,7 @@ class Prompt:
         edited = sys.stdout.isatty()
         if edited:
             with contextlib.suppress(ImportError):
-                importlib.import_module("readline")  # `input` uses it once it is imported
+                importlib.import_module("readline")  # `input` then lets users edit
         while True:
             if not edited:
                 print(_MARK, end="", file=sys.stderr, flush=True)
@@ -189,8 +189,9 @@ def _lines_of_shard(config: TranslateConfig) -> tuple[int, int | None]:
 
 def is_prompt(config: TranslateConfig) -> bool:
     """Return whether sentences are typed at a prompt."""
-    is_read = config.text is None and config.input is None and sys.stdin is not None  # closed
-    return is_read and sys.stdin.isatty()
+    is_read = config.text is None and config.input is None
+    is_open = sys.stdin is not None  # Python has no object for a closed standard input
+    return is_read and is_open and sys.stdin.isatty()
 
 
 class TranslationProgress:

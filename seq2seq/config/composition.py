@@ -94,7 +94,7 @@ def load_as(schema: type[_Config], name: str, overrides: Sequence[str]) -> _Conf
         with initialize_config_dir(version_base="1.3", config_dir=str(config_directory())):
             return to_dataclass(compose(name, overrides=list(overrides)), schema)
     except (HydraException, OmegaConfBaseException, YAMLError, ValueError) as error:
-        raise ValueError(describe_error(error)) from None  # the chain shows Hydra's internals
+        raise ValueError(describe_error(error)) from None  # hides Hydra's internals
     finally:
         GlobalHydra.instance().hydra = outer
 
@@ -150,7 +150,7 @@ def describe_error(error: BaseException) -> str:
     if isinstance(error, OverrideParseException):
         return _unreadable(error.override)
     if isinstance(error, MarkedYAMLError) and (mark := error.problem_mark):
-        file = "" if mark.name.startswith("<") else f"{mark.name}: "  # a string has no file
+        file = "" if mark.name.startswith("<") else f"{mark.name}: "  # YAML in a string
         return f"{file}line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
     if isinstance(error, OSError) and error.strerror:
         file = f"{error.filename}: " if error.filename else ""

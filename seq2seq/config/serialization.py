@@ -66,7 +66,7 @@ def config_from_dict(content: dict[str, dict[str, str]]) -> TrainConfig:
         KeyError,
         TypeError,
         AttributeError,
-        RecursionError,  # a dictionary contains itself
+        RecursionError,  # a dictionary that contains itself
     ) as error:
         raise ValueError(
             f"this version cannot read the configuration: {describe_error(error)}"

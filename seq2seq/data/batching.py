@@ -537,7 +537,7 @@ def _cut(encoded: EncodedCorpus, pool: Numbers, config: BatchingConfig) -> list[
     size = config.size
     if config.unit is BatchUnit.sentences:
         return [pool[start : start + size] for start in range(0, len(pool), size)]
-    widths = encoded.target_rows.lengths(pool) + 1  # EOS
+    widths = encoded.target_rows.lengths(pool) + 1  # with EOS
     counts = np.arange(1, len(pool) + 1)
     batches = []
     start = 0

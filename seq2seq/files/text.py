@@ -102,7 +102,7 @@ class LineReader:
         """Read from an unbuffered or gzipped file, which messages call `name`."""
         self.name = name
         self._file = file
-        # Windows can wait for sockets only.
+        # Windows can only wait for sockets.
         self._can_wait = os.name != "nt" and isinstance(file, io.FileIO)
         self._lines: deque[bytes] = deque()
         self._partial = bytearray()

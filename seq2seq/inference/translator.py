@@ -96,7 +96,7 @@ class Translator(LineTranslator):
             weights=torch.zeros(model.attention.num_heads, 1, 1),
         )
         numerics = numerics or choose_numerics(Device.auto, Precision.fp32)
-        self._num_parameters = count_parameters(model)  # int8 replaces parameters
+        self._num_parameters = count_parameters(model)  # counted before int8 replaces them
         if numerics.precision is Precision.int8:
             quantize(model)
         self._numerics = numerics
@@ -215,7 +215,7 @@ class Translator(LineTranslator):
     @contextlib.contextmanager
     def _computing(self, batch: Sequence[EncodedPair], way_out: str) -> Iterator[None]:
         """Return a context with the model's precision; its memory errors state the batch size."""
-        longest = max(pair.length for pair in batch) + 1  # EOS
+        longest = max(pair.length for pair in batch) + 1  # with EOS
         size = f"{counted(len(batch), 'sentence')} of at most {counted(longest, 'token')} at a time"
         with memory_errors_named(size, way_out), self._numerics.autocast():
             yield

@@ -300,4 +300,4 @@ def map_in_threads(
             function, items, num_threads=num_threads, start=torch.set_num_threads
         )
     finally:
-        torch.set_num_threads(num_threads)  # new threads start with this number
+        torch.set_num_threads(num_threads)  # threads made later start with this number

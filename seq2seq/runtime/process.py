@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn, TypeVar
 
-_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # for mallopt(3), from malloc.h
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # parameters of mallopt(3)
 _LARGEST = 32 << 20
 """Largest mmap threshold that glibc accepts, in bytes."""
 _KEPT = (1 << 31) - 1

@@ -112,7 +112,7 @@ class BeamConfig(DecodingConfig):
     """Number of hypotheses to keep at each step."""
     n_best: Count = 1
     """Maximum number of hypotheses to return, at most `beam_size`; they have distinct texts."""
-    length_penalty: Annotated[float, Range(0, 40)] = 1.0  # MAX_LENGTH ** 40 is finite
+    length_penalty: Annotated[float, Range(0, 40)] = 1.0  # MAX_LENGTH ** 40 is still finite
     """Exponent of the length penalty; 0: no penalty."""
     length_penalty_form: LengthPenaltyForm = LengthPenaltyForm.gnmt
     coverage_penalty: Weight = 0.0

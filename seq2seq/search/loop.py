@@ -95,7 +95,7 @@ class History:
         self._links: list[Tensor] = []  # per step (3, B * W): tokens, parent cells, weight rows
         self._log_probabilities: list[Tensor] = []  # per step (B * W,)
         self._weights: list[Tensor] = []  # per step (R, N, S), for the latest steps
-        self._joined_weights: list[Tensor] = []  # earlier steps
+        self._joined_weights: list[Tensor] = []  # the same, for earlier steps
         self._num_cells = 0
         self._num_rows = 0
 

@@ -156,7 +156,7 @@ class Progress:
     def forget_best(self) -> None:
         """Forget the best checkpoints, because later checkpoints cannot be compared with them."""
         self.best, self.since_best, self.zero_scores = [], 0, 0
-        self.validated_update = 0  # a complete run is validated again
+        self.validated_update = 0  # so that a complete run is validated again
 
     @staticmethod
     def from_dict(content: dict[str, Any]) -> "Progress":

@@ -64,7 +64,7 @@ def check_start(config: TrainConfig, directory: RunDirectory) -> None:
             f"{directory.path} has a run already; continue it with resume=true, replace it with "
             "overwrite=true or choose another run_name"
         )
-    elif not is_saved_config(directory.config):  # the configuration of another program
+    elif not is_saved_config(directory.config):  # another program's file
         raise ValueError(
             f"overwrite=true: {directory.config} is not the configuration of a run; choose "
             "another run_name"

@@ -166,7 +166,7 @@ def _prepare(
         config = keep_tokenizer(config, start.config)
         with start.misfits_refused():
             model.load_state_dict(start.model_state)
-    if training.freeze_embeddings:  # and the output matrix, if it is tied to them
+    if training.freeze_embeddings:  # an output matrix tied to them, too
         for embedding in (model.encoder.embedding, model.decoder.embedding):
             embedding.weight.requires_grad_(False)
     if training.precision is Precision.auto:

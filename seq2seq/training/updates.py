@@ -110,7 +110,7 @@ class Updater:
         self._optimizer.load_state_dict(state["optimizer"])
         for group, decay in zip(self._optimizer.param_groups, decays, strict=True):
             group["weight_decay"] = decay
-        if state["scaler"]:  # empty unless the run computed in fp16
+        if state["scaler"]:  # empty if the saved run did not use fp16
             self._scaler.load_state_dict(state["scaler"])
         if self._average is not None:
             self._average.load_state(state["average"])
@@ -149,7 +149,7 @@ class Updater:
         self._scaler.unscale_(self._optimizer)  # after the sum: every process sees an overflow
         limit = self._config.training.optimizer.clip_norm
         norm = torch.nn.utils.clip_grad_norm_(self._model.parameters(), limit or float("inf"))
-        return norm.to(self._numerics.device)  # it is on the CPU if there are no gradients
+        return norm.to(self._numerics.device)  # without any gradient, it is on the CPU
 
     def _step(self, learning_rate: float) -> None:
         for group in self._optimizer.param_groups:
