@@ -1,7 +1,7 @@
 """Read pairs of sentences from text files, tables and translation memories."""
 
 import csv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -30,9 +30,8 @@ class Row(NamedTuple):
     """Fault that was found while reading, one of `quality.FAULTS`."""
 
 
-_Found = tuple[tuple[str | None, str | None], Sequence[tuple[str, str, str | None]]]
+_Found = tuple[str | None, str | None, Sequence[tuple[str, str, str | None]]]
 """Languages that a file names, and the sources, targets and faults of its pairs."""
-_Reader = Callable[[Path, str | None, str | None], _Found]
 
 
 class Bitext(NamedTuple):
@@ -78,7 +77,7 @@ def read_bitext(
         if _kind(path) in MEMORIES:
             source, target, found = _read_memory(path, source, target)
         elif _kind(path) in _TABLES or len(paths) == 1:
-            source, target, found = _read_table(path, list(columns), source, target)
+            found = _read_table(path, list(columns), source, target)
         else:
             raise ValueError(
                 f"input={path}: give a source and a target file by themselves, [a.de,a.en], or "
@@ -123,7 +122,7 @@ def _read_sides(*paths: Path) -> Iterator[Row]:
 
 def _read_table(
     path: Path, columns: list[str], source: str | None, target: str | None
-) -> tuple[str | None, str | None, list[Row]]:
+) -> list[Row]:
     if _kind(path) != ".csv":
         cells = (line.split("\t") for line in _lines(path))
         rows = list(enumerate(cells, start=1))
@@ -156,16 +155,18 @@ def _read_table(
             found.append(Row(place, "\t".join(row), "", "columns" if any(row) else "empty"))
         else:
             found.append(Row(place, row[chosen[0]], row[chosen[1]], fault))
-    return source, target, found
+    return found
 
 
 def _read_memory(
     path: Path, source: str | None, target: str | None
 ) -> tuple[str | None, str | None, list[Row]]:
-    readers: dict[str, _Reader] = {".tmx": _read_tmx, ".po": _read_po}
+    kind = _kind(path)
     try:
-        read = readers.get(_kind(path), _read_xliff)
-        (own_source, own_target), pairs = read(path, source, target)
+        if kind == ".tmx":
+            own_source, own_target, pairs = _read_tmx(path, source, target)
+        else:
+            own_source, own_target, pairs = (_read_po if kind == ".po" else _read_xliff)(path)
     except ElementTree.ParseError as error:
         raise ValueError(f"{path}: damaged XML: {error}") from error
     rows = [Row(f"{path}, entry {number}", *pair) for number, pair in enumerate(pairs, start=1)]
@@ -206,10 +207,8 @@ def _read_tmx(path: Path, source: str | None, target: str | None) -> _Found:
             "source=de target=en"
         )
     source, target = chosen
-    pairs: list[tuple[str, str, str | None]] = [
-        (_text_in(texts, source), _text_in(texts, target), None) for texts in entries
-    ]
-    return (source, target), pairs
+    pairs = [(_text_in(texts, source), _text_in(texts, target), None) for texts in entries]
+    return source, target, pairs
 
 
 def _text_in(texts: dict[str, str], language: str) -> str:
@@ -219,7 +218,7 @@ def _text_in(texts: dict[str, str], language: str) -> str:
     return texts.get(language, next(found, ""))
 
 
-def _read_xliff(path: Path, *_: object) -> _Found:
+def _read_xliff(path: Path) -> _Found:
     """Read the units of XLIFF 1.2 or the segments of XLIFF 2."""
     pairs = []
     for unit in _elements(path, "trans-unit", "segment"):
@@ -231,11 +230,11 @@ def _read_xliff(path: Path, *_: object) -> _Found:
         for _event, element in ElementTree.iterparse(file, events=["start"]):
             for names in (("source-language", "target-language"), ("srcLang", "trgLang")):
                 if element.get(names[0]):
-                    return (element.get(names[0]), element.get(names[1])), pairs
-    return (None, None), pairs
+                    return element.get(names[0]), element.get(names[1]), pairs
+    return None, None, pairs
 
 
-def _read_po(path: Path, *_: object) -> _Found:
+def _read_po(path: Path) -> _Found:
     """Read messages; the singular and the plural of a message are two pairs."""
     try:
         from babel.messages.pofile import PoFileError, read_po
@@ -260,4 +259,4 @@ def _read_po(path: Path, *_: object) -> _Found:
         pairs.append((sources[0], targets[0], fault))
         if len(sources) > 1 < len(targets):
             pairs.append((sources[-1], targets[-1], fault))
-    return (None, catalog.locale_identifier), pairs
+    return None, catalog.locale_identifier, pairs
