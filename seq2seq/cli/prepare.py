@@ -122,8 +122,10 @@ def prepare(config: PrepareConfig) -> None:
         raise ValueError(f"input={','.join(config.input)}: there is no text")
     source, target = _languages(paths, source, target, rows)
     endings = (source, target) if source != target else ("source", "target")
+    folder = None
     if config.output is not None and not config.check:
-        _check_output(expand_home(config.output, key="output"), endings)
+        folder = expand_home(config.output, key="output")
+        _check_output(folder, endings)
     print(f"{counted(len(rows), 'pair')}, {source} to {target} (source= and target= set these)")
     rules = PairRules(
         source, target, config.max_characters, config.max_ratio, frozenset(config.keep)
@@ -133,10 +135,9 @@ def prepare(config: PrepareConfig) -> None:
     if not prepared.kept:
         raise ValueError("no pair is left; look at the faults above, and at columns= and keep=")
     sets = split(prepared.kept, valid=config.valid, test=config.test)
-    if config.check:
+    if folder is None:
         return
-    assert config.output is not None
-    _write(expand_home(config.output, key="output"), sets, endings, prepared.dropped)
+    _write(folder, sets, endings, prepared.dropped)
     names = {name: [f"{config.output}/{name}.{each}" for each in endings] for name in sets}
     for name, pairs in sets.items():
         print(f"wrote {' and '.join(names[name])}: {counted(len(pairs), 'pair')}")
@@ -189,10 +190,10 @@ def apply_rules(rows: Sequence[Row], rules: PairRules, *, keeps_markup: bool) ->
             continue
         known.add(hashes)
         prepared.kept.append(Kept(source, target, hashes))
-        kinds = {kind for _, found in cleaned[place] for kind in found}
+        kinds = [kind for _, found in cleaned[place] for kind in found]
         if not kinds and (source, target) != row[1:3]:
-            kinds = {_SPACING}
-        for kind in kinds:
+            kinds = [_SPACING]
+        for kind in dict.fromkeys(kinds):
             prepared.changed.setdefault(kind, []).append(row)
     return prepared
 
