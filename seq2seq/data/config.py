@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeGuard
+from typing import Annotated, Any, ClassVar, TypeGuard
 
 from seq2seq.checks import (
     Config,
@@ -24,14 +24,10 @@ from seq2seq.special_tokens import SPECIAL_TOKENS
 from seq2seq.text.rules import PATTERNS
 
 # OmegaConf has no type for "a list or a dictionary"; `read_file_sets` checks the value.
-if TYPE_CHECKING:
-    FileSets = object
-else:
-    FileSets = Any
+FileSets = Any
 
 SAMPLING_KEYS = ("sampling_alpha", "sampling_nbest")
 """Keys of `SentencePieceConfig` that do not change the tokenizers."""
-_COVERAGE = Range(0.98, 1, hint="the range of SentencePiece")
 _KEYS = ("files", "weight", "tag")
 _EXAMPLE = "{news: {files: [my/a.de,my/a.en], weight: 2}, talks: [my/b.tsv]}"
 
@@ -368,7 +364,7 @@ class SentencePieceConfig(TokenizerConfig):
 
     joint: bool
     """Whether both languages share one vocabulary."""
-    character_coverage: Annotated[float, _COVERAGE]
+    character_coverage: Annotated[float, Range(0.98, 1, hint="the range of SentencePiece")]
     """Share of the text's characters that the vocabulary covers, in [0.98, 1]."""
     max_training_lines: Annotated[int, Range(1, 1_000_000_000)]
     """Maximum number of lines to train the tokenizer on; a longer text is sampled at random."""
