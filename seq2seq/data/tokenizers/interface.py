@@ -391,9 +391,9 @@ def choose_rules(config: TokenizerConfig, corpus: Corpus) -> TextRules:
         return TextRules(normalizes)
     kept = "|".join(map(re.escape, config.user_symbols))
     patterns = ({KEPT: kept} if kept else {}) | patterns
-    if config.protect is not None:
-        return TextRules(normalizes, patterns)
     rules = TextRules(normalizes, patterns)
+    if config.protect is not None:
+        return rules
     found, copied = Counter[str](), Counter[str]()
     for pair in corpus:
         source, target = map(rules.normalize, (pair.source, pair.target))
@@ -503,19 +503,19 @@ def with_tags(config: TokenizerConfig, data: DataConfig) -> TokenizerConfig:
     """
     if not data.is_own_text:
         return replace(config, protect=config.protect or [])
-    if not isinstance(data, FilesConfig):
-        return config
-    tags = [each.tag for each in data.train_sets() if each.tag is not None]
-    new = [tag for tag in dict.fromkeys(tags) if tag not in config.user_symbols]
-    return replace(config, user_symbols=[*config.user_symbols, *new]) if new else config
+    symbols = dict.fromkeys((*config.user_symbols, *filter(None, _tags(data))))
+    return replace(config, user_symbols=list(symbols))
 
 
 def required_tags(data: DataConfig) -> list[str]:
     """Return the tags of the training corpora if every corpus has one, else an empty list."""
-    if not isinstance(data, FilesConfig):
-        return []
-    tags = list(dict.fromkeys(each.tag for each in data.train_sets()))
-    return [tag for tag in tags if tag is not None] if None not in tags else []
+    tags = _tags(data)
+    return list(dict.fromkeys(filter(None, tags))) if all(tags) else []
+
+
+def _tags(data: DataConfig) -> list[str | None]:
+    """Return the tag of each training corpus, or None for a corpus without a tag."""
+    return [each.tag for each in data.train_sets()] if isinstance(data, FilesConfig) else [None]
 
 
 def check_user_symbols(config: TokenizerConfig, tokenizers: TokenizerPair) -> None:
