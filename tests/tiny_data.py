@@ -1,7 +1,7 @@
-"""Data configurations and a small corpus for tests."""
+"""Data configurations and small corpora for tests."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable
+from dataclasses import fields, replace
 
 from seq2seq.data.config import (
     DataConfig,
@@ -10,7 +10,7 @@ from seq2seq.data.config import (
     SentencePieceConfig,
     WordsConfig,
 )
-from seq2seq.data.corpus import Pair
+from seq2seq.data.corpus import Corpus, Pair
 
 BASE = DataConfig(
     name="base",
@@ -65,27 +65,6 @@ _WORDS = WordsConfig(
 )
 
 
-def list_corpus(pairs: Iterable[tuple[str, str]], **fields: str) -> "TinyCorpus":
+def list_corpus(pairs: Iterable[tuple[str, str]], *, name: str = "train") -> Corpus:
     """Return a corpus of pairs without gold links."""
-    return TinyCorpus([Pair(source, target, None) for source, target in pairs], **fields)
-
-
-@dataclass
-class TinyCorpus:
-    """Pairs of a list; None stands for a skipped line."""
-
-    pairs: list[Pair | None]
-    name: str = "train"
-    fingerprint: str = "tiny"
-    num_readings: int = 0
-
-    @property
-    def num_lines(self) -> int:
-        return len(self.pairs)
-
-    def __iter__(self) -> Iterator[Pair]:
-        return (pair for pair in self.lines() if pair is not None)
-
-    def lines(self) -> Iterator[Pair | None]:
-        self.num_readings += 1
-        return iter(self.pairs)
+    return Corpus.of((Pair(*pair) for pair in pairs), name=name)

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -60,12 +60,7 @@ class Corpus:
 
 def converted(corpus: Corpus, convert: Callable[[Pair], Pair]) -> Corpus:
     """Return a corpus of converted pairs, with the same name and fingerprint."""
-    return Corpus(
-        name=corpus.name,
-        num_lines=corpus.num_lines,
-        fingerprint=corpus.fingerprint,
-        lines=lambda: (pair and convert(pair) for pair in corpus.lines()),
-    )
+    return replace(corpus, lines=lambda: (pair and convert(pair) for pair in corpus.lines()))
 
 
 def sha256(value: object) -> str:

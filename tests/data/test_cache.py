@@ -6,11 +6,12 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
-from tiny_data import TinyCorpus, list_corpus, shared, unigram_config
+from tiny_data import list_corpus, shared, unigram_config
 
 from seq2seq.data import cache
 from seq2seq.data.batching import EncodedCorpus, IdRows
@@ -24,7 +25,7 @@ from seq2seq.data.cache import (
     read_arrays,
 )
 from seq2seq.data.config import CharactersConfig, DataConfig, OnInvalid
-from seq2seq.data.corpus import Pair
+from seq2seq.data.corpus import Corpus, Pair
 from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.data.tokenizers.words import CharacterTokenizer
 from seq2seq.special_tokens import UNK
@@ -154,8 +155,10 @@ CHARACTERS = CharactersConfig(name="characters", vocabulary_size=9, min_frequenc
 UNIGRAM = unigram_config(vocabulary_size=12, joint=True)
 
 
-def corpus_of(pairs: list[tuple[str, str]] = PAIRS, fingerprint: str = "tiny") -> TinyCorpus:
-    return list_corpus(pairs, name="valid", fingerprint=fingerprint)
+def corpus_of(pairs: list[tuple[str, str]] = PAIRS, **changes: object) -> Corpus:
+    """Return a corpus that counts how often it is read."""
+    corpus = list_corpus(pairs, name="valid")
+    return replace(corpus, lines=Mock(side_effect=corpus.lines), **changes)
 
 
 @pytest.fixture
@@ -184,7 +187,7 @@ def test_the_rows_are_the_encoded_pairs_as_small_numbers(config):
 
     assert len(encoded) == len(PAIRS)
     assert texts(encoded) == PAIRS
-    assert texts(encode_corpus(corpus_of(empty, "empty"), TOKENIZERS, config)) == empty
+    assert texts(encode_corpus(corpus_of(empty), TOKENIZERS, config)) == empty
     assert encoded.source_rows[0].tolist() == TOKENIZERS.source.encode(["ab"])[0]
     assert encoded.source_rows.ids.dtype == np.uint8
 
@@ -224,7 +227,7 @@ def test_relevant_changes_create_new_arrays(config):
         encode_corpus(corpus, tokenizers, changed)
     encode_corpus(calls[0][0], TOKENIZERS, replace(config, max_epochs=9))  # reads the same arrays
 
-    assert [corpus.num_readings for corpus, _, _ in calls] == [1] * len(calls)
+    assert [corpus.lines.call_count for corpus, _, _ in calls] == [1] * len(calls)
     assert len(folders(config)) == len(calls)
 
 
@@ -242,11 +245,11 @@ def test_skipped_pairs_are_counted_in_one_warning_of_each_kind_each_time(config,
 
     for _ in range(2):
         caplog.clear()
-        encode_corpus(TinyCorpus([*(Pair(*each) for each in PAIRS), None]), TOKENIZERS, skipping)
+        encode_corpus(corpus_of(num_lines=6), TOKENIZERS, skipping)
 
         assert caplog.messages == [
-            "train: skipped 1 of 6 pairs with an empty side (data.empty_lines=skip)",
-            "train: skipped 2 of 5 pairs with a side longer than data.max_length=4 tokens",
+            "valid: skipped 1 of 6 pairs with an empty side (data.empty_lines=skip)",
+            "valid: skipped 2 of 5 pairs with a side longer than data.max_length=4 tokens",
         ]
 
 
@@ -275,14 +278,12 @@ def test_a_corpus_without_pairs_or_of_long_ones_alone_is_refused(config, pairs, 
 
 
 def test_a_slower_process_uses_the_arrays_of_the_first(config):
-    class SlowCorpus(TinyCorpus):
-        """While it is read, another process finishes the same work."""
+    def lines() -> Iterator[Pair | None]:
+        """While the slower process reads, the first finishes the same work."""
+        yield from corpus_of().lines()
+        encode_corpus(corpus_of(), TOKENIZERS, config)
 
-        def lines(self) -> Iterator[Pair | None]:
-            yield from super().lines()
-            encode_corpus(corpus_of(), TOKENIZERS, config)
-
-    encoded = encode_corpus(SlowCorpus(corpus_of().pairs, name="valid"), TOKENIZERS, config)
+    encoded = encode_corpus(replace(corpus_of(), lines=lines), TOKENIZERS, config)
 
     assert texts(encoded) == PAIRS
     assert len(folders(config)) == 1
@@ -307,10 +308,10 @@ def test_tokenizers_are_trained_once(config, tokenizer):
     corpus = corpus_of()
 
     first = cached_tokenizers(tokenizer, corpus, config.cache_dir)
-    num_readings = corpus.num_readings
+    num_readings = corpus.lines.call_count
     second = cached_tokenizers(tokenizer, corpus, config.cache_dir)
 
-    assert corpus.num_readings == num_readings
+    assert corpus.lines.call_count == num_readings
     assert second.source.encode(["abcab"]) == first.source.encode(["abcab"])
     assert (second.source is second.target) == (tokenizer is UNIGRAM)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tiny_data import TinyCorpus, shared
+from tiny_data import list_corpus, shared
 
 from seq2seq.data.config import FilesConfig, OnInvalid, read_file_sets
 from seq2seq.data.corpus import Corpora, Corpus, Pair, load_corpora
@@ -71,8 +71,9 @@ def test_a_line_over_the_limit_is_refused(
         check_files("train", [path])
 
 
-FIRST = TinyCorpus([Pair("a b", "A B", None), None, Pair("c", "C", None)], fingerprint="first")
-SECOND = TinyCorpus([Pair("d", "D", None)], fingerprint="second")
+LINES = [Pair("a b", "A B"), None, Pair("c", "C")]
+FIRST = replace(list_corpus([]), num_lines=3, lines=lambda: iter(LINES))
+SECOND = list_corpus([("d", "D")])
 
 
 def joined(*tags: str | None) -> Corpus:

@@ -32,10 +32,8 @@ def config(tmp_path):
     )
 
 
-def encode(
-    pairs: list[tuple[str, str]], config: DataConfig, *, fingerprint: str = "tiny"
-) -> EncodedCorpus:
-    return encode_corpus(list_corpus(pairs, fingerprint=fingerprint), TOKENIZERS, config)
+def encode(pairs: list[tuple[str, str]], config: DataConfig) -> EncodedCorpus:
+    return encode_corpus(list_corpus(pairs), TOKENIZERS, config)
 
 
 def shifted(pairs: list[tuple[str, str]], first: int, lines: int) -> list[tuple[str, str]]:
@@ -119,7 +117,7 @@ def test_pairs_to_score_with_a_side_in_the_training_text_are_counted(
     valid = replace(config, max_length=100)
     shared_sides = [("0", "b0"), ("a1", " 1.")]
     own = [("a" * 60, "b"), *[(f"a{row}", f"b{row}") for row in range(200)]]
-    encoded = encode([*shared_sides[:num_shared], *own][:100], valid, fingerprint="valid")
+    encoded = encode([*shared_sides[:num_shared], *own][:100], valid)
 
     warn_of_shared("valid", encoded, train)
 

@@ -2,6 +2,7 @@
 
 import queue
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from seq2seq.data import batching
 from seq2seq.data.batching import Batches, BatchingConfig, BatchUnit, EncodedCorpus, SampledCorpus
 from seq2seq.data.cache import encode_corpus
 from seq2seq.data.config import DataConfig, OnInvalid, SentencePieceConfig
-from seq2seq.data.corpus import Pair
+from seq2seq.data.corpus import Corpus
 from seq2seq.data.tokenizers.interface import TokenizerPair, plain_tokenizer, train_tokenizers
 from seq2seq.data.tokenizers.sentencepiece import SentencePieceTokenizer
 from seq2seq.text.rules import normalize
@@ -53,11 +54,16 @@ def data(tmp_path):
 
 
 def sampled(
-    name: str, data: DataConfig, *, seed: int = SEED, tokenizers: TokenizerPair | None = None
+    name: str,
+    data: DataConfig,
+    *,
+    corpus: Corpus = CORPUS,
+    seed: int = SEED,
+    tokenizers: TokenizerPair | None = None,
 ) -> SampledCorpus:
     tokenizers = tokenizers or TOKENIZERS[name]
-    encoded = encode_corpus(CORPUS, tokenizers, data)
-    return SampledCorpus(encoded, CORPUS, tokenizers, config=CONFIGS[name], seed=seed)
+    encoded = encode_corpus(corpus, tokenizers, data)
+    return SampledCorpus(encoded, corpus, tokenizers, config=CONFIGS[name], seed=seed)
 
 
 def ids(encoded: EncodedCorpus) -> list[tuple[list[int], list[int]]]:
@@ -90,11 +96,11 @@ def test_epochs_and_seeds_differ_and_repeat(name, data):
     assert ids(sampled(name, data).epoch(1)) == second
 
 
-def test_source_and_target_of_one_text_are_drawn_independently(name, data, monkeypatch):
-    monkeypatch.setattr(CORPUS, "pairs", [Pair(pair.source, pair.source) for pair in CORPUS.pairs])
-    tokenizer = TOKENIZERS[name].source
+def test_source_and_target_of_one_text_are_drawn_independently(name, data):
+    corpus = list_corpus((source, source) for source, _ in PAIRS)
+    both = TokenizerPair(*[TOKENIZERS[name].source] * 2)
 
-    drawn = ids(sampled(name, data, tokenizers=TokenizerPair(tokenizer, tokenizer)).epoch(0))
+    drawn = ids(sampled(name, data, corpus=corpus, tokenizers=both).epoch(0))
 
     assert sum(source != target for source, target in drawn) > len(drawn) / 2
 
@@ -151,11 +157,12 @@ def test_a_closed_corpus_stops_drawing(data, monkeypatch):
     assert calls.empty()
 
 
-def test_a_text_that_lost_pairs_is_refused(data, monkeypatch):
-    corpus = sampled("bpe", data)
+def test_a_text_that_lost_pairs_is_refused(data):
+    lines = list(CORPUS)
+    corpus = sampled("bpe", data, corpus=replace(CORPUS, lines=lambda: iter(lines)))
     corpus.epoch(0)
     corpus.epoch(1)
-    monkeypatch.setattr(CORPUS, "pairs", CORPUS.pairs[:-1])
+    del lines[-1]
 
     with pytest.raises(ValueError, match="train: the text has fewer pairs than at the start"):
         corpus.epoch(8)

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_data import TinyCorpus, list_corpus, unigram_config
+from tiny_data import list_corpus, unigram_config
 
 from seq2seq.data.config import Normalization, SentencePieceConfig
+from seq2seq.data.corpus import Corpus
 from seq2seq.data.tokenizers.interface import (
     plain_tokenizer,
     share_ids,
@@ -29,7 +30,7 @@ SETTINGS = settings(max_examples=30, database=None)
 WORDS = ["hund", "haus", "blau", "ab", "neben", "schön", "über", "fuß", "haben", "hundeleben"]
 
 
-def small_corpus() -> TinyCorpus:
+def small_corpus() -> Corpus:
     lines = [f"{left} {right}." for left in WORDS for right in WORDS]
     pairs = [(line, f"{line.upper()} {CHARACTERS}") for line in [*lines, CHARACTERS]]
     return list_corpus(pairs)
@@ -185,7 +186,7 @@ def test_training_reads_only_a_sample_of_a_large_corpus(caplog):
 RESTRICTED = replace(CONFIG, joint=True, vocabulary_size=90, restrict_target=True)
 
 
-def english_targets() -> TinyCorpus:
+def english_targets() -> Corpus:
     """Return a corpus whose source has letters and sub-words that its target lacks."""
     english = ["dog", "house", "blue", "off", "next", "nice", "over", "foot", "have", "doghouse"]
     return list_corpus(
