@@ -1,19 +1,18 @@
 """Configurations of corpora and tokenizers refuse bad values before anything is read."""
 
-import dataclasses
 import re
+from dataclasses import replace
 
 import pytest
-from tiny_data import shared
+from tiny_data import shared, unigram_config, words_config
 
-from seq2seq.config.schema import load_config
 from seq2seq.data.config import (
+    CharactersConfig,
     FilesConfig,
     FileSet,
     GrammarConfig,
     Multi30kConfig,
     OnInvalid,
-    TokenizerConfig,
     read_file_sets,
 )
 
@@ -23,39 +22,6 @@ MULTI30K = Multi30kConfig(
     **SHARED, root="data/multi30k", base_url="https://example.org", test="test_2016_flickr"
 )
 FILES = FilesConfig(**SHARED, train=["a.de", "a.en"], valid=["b.tsv"], test=["c.tsv.gz"])
-
-
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [(GRAMMAR, ": the bundled corpus is German and"), (MULTI30K, " must differ")],
-)
-def test_equal_languages_are_refused_where_a_corpus_has_two(config, message):
-    with pytest.raises(ValueError, match=f"^data.source=en and data.target=en{message}"):
-        dataclasses.replace(config, source="en")
-
-
-SEVERAL = {"news": {"files": ["a.de", "a.en"], "weight": 2, "tag": "<x>"}, "talks": ["b.tsv"]}
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"train": {"news": list("abcd")}}, "data.train.news=[a,b,c,d] must contain one to three"),
-        ({"train": SEVERAL, "temperature": 0.5}, "data.temperature=0.5 must be at least 1"),
-        (
-            {"temperature": 2},
-            "data.temperature=2 mixes several corpora, but data.train has only one",
-        ),
-        ({"test": [["a.tsv"], ["b.tsv"]]}, "data.test names 2 sets, but a run scores one"),
-        (
-            {"valid": {"files": ["a.tsv"], "weight": 2}},
-            "data.valid.weight=2.0: only data.train has weights",
-        ),
-    ],
-)
-def test_values_that_do_not_fit_several_corpora_are_refused(values, message):
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
-        dataclasses.replace(FILES, **values)
 
 
 KEY = "data.train"
@@ -122,51 +88,56 @@ def test_other_values_are_refused(value, message):
         read_file_sets(KEY, value)
 
 
-NAMES = ("unigram", "bpe", "words", "characters")
-
-
-def config_of(name: str) -> TokenizerConfig:
-    return load_config(f"tokenizer={name}").tokenizer
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_vocabulary_of_special_tokens_alone_is_refused(name):
-    with pytest.raises(ValueError, match=r"tokenizer\.vocabulary_size=4 must be more than 4"):
-        dataclasses.replace(config_of(name), vocabulary_size=4)
+UNIGRAM = unigram_config()
+BPE = replace(UNIGRAM, name="bpe")
+WORDS = words_config(vocabulary_size=6)
+CHARACTERS = CharactersConfig(name="characters", vocabulary_size=40, min_frequency=1)
+SEVERAL = {"news": {"files": ["a.de", "a.en"], "weight": 2, "tag": "<x>"}, "talks": ["b.tsv"]}
 
 
 @pytest.mark.parametrize(
-    ("name", "values", "message"),
+    ("config", "values", "message"),
     [
-        ("bpe", {"sampling_alpha": 1.1}, "sampling_alpha=1.1 is a probability with BPE"),
+        (GRAMMAR, {"source": "en"}, "data.source=en and data.target=en: the bundled corpus is"),
+        (MULTI30K, {"source": "en"}, "data.source=en and data.target=en must differ for data="),
         (
-            "unigram",
-            {"sampling_nbest": 1},
-            "sampling_nbest=1 must be -1 .all segm",
+            FILES,
+            {"train": {"news": list("abcd")}},
+            "data.train.news=[a,b,c,d] must contain one to three",
         ),
         (
-            "unigram",
-            {"sampling_nbest": 0},
-            "sampling_nbest=0 must be -1 .all segm",
+            FILES,
+            {"train": SEVERAL, "temperature": 0.5},
+            "data.temperature=0.5 must be at least 1",
         ),
-        ("bpe", {"sampling_nbest": 5}, "sampling_nbest=5 must .* with tokenizer=unigram"),
+        (FILES, {"temperature": 2}, "data.temperature=2 mixes several corpora, but data.train has"),
+        (FILES, {"test": [["a.tsv"], ["b.tsv"]]}, "data.test names 2 sets, but a run scores one"),
+        (
+            FILES,
+            {"valid": {"files": ["a.tsv"], "weight": 2}},
+            "data.valid.weight=2.0: only data.train has weights",
+        ),
+        *(
+            (config, {"vocabulary_size": 4}, "tokenizer.vocabulary_size=4 must be more than 4,")
+            for config in (UNIGRAM, BPE, WORDS, CHARACTERS)
+        ),
+        (BPE, {"sampling_alpha": 1.1}, "tokenizer.sampling_alpha=1.1 is a probability with BPE"),
+        (UNIGRAM, {"sampling_nbest": 1}, "tokenizer.sampling_nbest=1 must be -1 (all segm"),
+        (UNIGRAM, {"sampling_nbest": 0}, "tokenizer.sampling_nbest=0 must be -1 (all segm"),
+        (BPE, {"sampling_nbest": 5}, "tokenizer.sampling_nbest=5 must be -1 (all segm"),
+        (UNIGRAM, {"restrict_target": True}, "tokenizer.restrict_target=true takes the target's"),
+        *(
+            (WORDS, {"user_symbols": symbols}, f"tokenizer.{message}")
+            for symbols, message in [
+                ([""], "user_symbols: '' must be a string without spaces, such as '<2de>'"),
+                (["<2 de>"], "user_symbols: '<2 de>' must be a string without spaces, such as"),
+                (["</s>"], "user_symbols: '</s>' is a special token; choose another string"),
+                (["<a>", "<b>", "<a>"], "user_symbols=[<a>,<b>,<a>] names a symbol twice"),
+                (["<a>", "<b>"], "vocabulary_size=6 must be more than 6, the number of special "),
+            ]
+        ),
     ],
 )
-def test_sampling_out_of_range_is_refused(name, values, message):
-    with pytest.raises(ValueError, match=f"^tokenizer.{message}"):
-        dataclasses.replace(config_of(name), **values)
-
-
-@pytest.mark.parametrize(
-    ("symbols", "message"),
-    [
-        ([""], "tokenizer.user_symbols: '' must be a string without spaces, such as '<2de>'"),
-        (["<2 de>"], "tokenizer.user_symbols: '<2 de>' must be a string without spaces, such as"),
-        (["</s>"], "tokenizer.user_symbols: '</s>' is a special token; choose another string"),
-        (["<a>", "<b>", "<a>"], "tokenizer.user_symbols=[<a>,<b>,<a>] names a symbol twice"),
-        (["<a>", "<b>"], "tokenizer.vocabulary_size=6 must be more than 6, the number of special "),
-    ],
-)
-def test_texts_that_cannot_be_symbols_are_refused(symbols, message):
+def test_values_that_do_not_fit_together_are_refused(config, values, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
-        dataclasses.replace(config_of("words"), vocabulary_size=6, user_symbols=symbols)
+        replace(config, **values)
