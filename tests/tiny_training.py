@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
@@ -11,6 +11,7 @@ from tensorboard.util import tensor_util
 
 from seq2seq.checkpoints.checkpoint import TrainingState
 from seq2seq.config.schema import TrainConfig, build_model, load_config
+from seq2seq.data.config import FilesConfig
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.runtime.numerics import Numerics, choose_numerics
 from seq2seq.training.preparation import prepare_data
@@ -69,6 +70,15 @@ def tiny_config(folder: Path, *overrides: str) -> TrainConfig:
     given = {override.partition("=")[0] for override in overrides}
     base = [each for each in base if each.partition("=")[0] not in given]
     return load_config(*base, "run_name=tiny", *overrides)
+
+
+def two_corpora(folder: Path, **entries: dict[str, object]) -> FilesConfig:
+    """Configure two training corpora, "large" and "small", with further keys of each."""
+    data = tiny_config(folder).data
+    assert isinstance(data, FilesConfig)
+    files = {"large": data.train, "small": data.valid}
+    train = {name: {"files": files[name], **entries.get(name, {})} for name in files}
+    return replace(data, train=train)
 
 
 def fits(override: str, others: Sequence[str]) -> bool:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_training import tiny_config
+from tiny_training import two_corpora
 
 from seq2seq.data.batching import (
     Batches,
@@ -189,16 +189,8 @@ def test_the_order_depends_on_seed_and_epoch_alone():
     assert as_lists(batches.epoch(0)) == as_lists(batches_of(encoded, size=100).epoch(0)) == first
     for left, right in [(first, second), (first, of_other_seed), (second, of_other_seed)]:
         assert {frozenset(rows) for rows in left} != {frozenset(rows) for rows in right}
-
-
-def test_long_and_short_batches_are_mixed():
-    encoded = random_corpus(400)
-
-    epoch = batches_of(encoded, size=100).epoch(0)
-
-    longest = [int(encoded.target_rows.lengths(rows).max()) for rows in epoch]
-    assert longest != sorted(longest)
-    assert longest != sorted(longest, reverse=True)
+    longest = [int(encoded.target_rows.lengths(np.array(rows)).max()) for rows in first]
+    assert longest not in (sorted(longest), sorted(longest, reverse=True))  # they are mixed
 
 
 def test_a_small_batch_is_merged_with_one_of_similar_length():
@@ -303,41 +295,17 @@ def test_extreme_weights_leave_each_corpus_a_pair():
     assert mix((5, 5), (1e300, 1e-300), temperature=1).counts == (9, 1)
 
 
-def test_an_epoch_takes_whole_copies_and_a_rest_without_repetition():
+def test_an_epoch_takes_whole_copies_and_a_rest_that_seed_and_epoch_choose():
     mixture = Mixture(sizes=(40, 50, 30), counts=(100, 20, 0))
     rows = mixture.rows(1, 0)
 
     counts = np.bincount(rows, minlength=120)
-    assert len(rows) == 120
     assert sorted(counts[:40]) == [2] * 20 + [3] * 20
     assert sorted(counts[40:90]) == [0] * 30 + [1] * 20
     assert counts[90:].tolist() == [0] * 30
-
-
-def test_rows_depend_on_seed_and_epoch_alone():
-    mixture = Mixture(sizes=(40, 50), counts=(70, 20))
-
-    assert mixture.rows(3, 5).tolist() == mixture.rows(3, 5).tolist()
-    others = {str(mixture.rows(*each).tolist()) for each in [(3, 5), (3, 6), (4, 5)]}
+    assert mixture.rows(1, 0).tolist() == rows.tolist()
+    others = {str(mixture.rows(*each).tolist()) for each in [(1, 0), (1, 1), (2, 0)]}
     assert len(others) == 3
-
-
-@pytest.fixture(scope="module")
-def config(tmp_path_factory):
-    """Return the configuration of a corpus of 22 pairs for training and 5 for validation."""
-    return tiny_config(tmp_path_factory.mktemp("corpus"))
-
-
-@pytest.fixture
-def several(config, tmp_path):
-    """Return a function that configures both corpora for training, with more keys for each."""
-
-    def configure(**entries: dict[str, object]) -> FilesConfig:
-        sets = {"large": config.data.train, "small": config.data.valid}
-        train = {name: {"files": files, **entries.get(name, {})} for name, files in sets.items()}
-        return replace(config.data, train=train, cache_dir=str(tmp_path))
-
-    return configure
 
 
 def encoded(data: FilesConfig) -> EncodedCorpus:
@@ -346,8 +314,8 @@ def encoded(data: FilesConfig) -> EncodedCorpus:
     return encode_corpus(corpus, train_tokenizers(config, corpus), data)
 
 
-def test_without_weights_an_epoch_takes_the_files_as_they_are(several):
-    data = several()
+def test_without_weights_an_epoch_takes_the_files_as_they_are(tmp_path):
+    data = two_corpora(tmp_path)
     corpus = encoded(data)
 
     assert corpus.part_sizes == [22, 5]
@@ -357,8 +325,8 @@ def test_without_weights_an_epoch_takes_the_files_as_they_are(several):
         training_mixture(data, corpus)
 
 
-def test_weights_choose_the_pairs_of_an_epoch(several, config, caplog):
-    data = several(small={"weight": 4})
+def test_weights_choose_the_pairs_of_an_epoch(tmp_path, caplog):
+    data = two_corpora(tmp_path, small={"weight": 4})
     corpus = encoded(data)
 
     with caplog.at_level(logging.INFO):
@@ -367,8 +335,7 @@ def test_weights_choose_the_pairs_of_an_epoch(several, config, caplog):
     # 22 : 4 * 5, of 27 pairs.
     assert mixture is not None
     assert mixture.counts == (14, 13)
-    size = config.training.batching
-    batches = Batches(corpus, config=size, seed=1, rank=0, world_size=1, mixture=mixture)
+    batches = replace(batches_of(corpus, size=20), mixture=mixture)
     for epoch in range(3):
         rows = np.concatenate(batches.epoch(epoch))
         assert sorted(rows.tolist()) == sorted(mixture.rows(1, epoch).tolist())

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 import torch
 from tiny_data import BASE, list_corpus, unigram_config, words_config
-from tiny_training import tiny_config
+from tiny_training import two_corpora
 
-from seq2seq.data.config import CharactersConfig, FilesConfig
+from seq2seq.data.config import CharactersConfig
 from seq2seq.data.tokenizers.interface import (
     SymbolTokenizer,
     TokenizerPair,
@@ -100,37 +100,21 @@ def test_unknown_characters_do_not_shift_the_words(tokenizers):
 
 @pytest.mark.parametrize("symbols", [[], ["<2de>"]])
 @pytest.mark.parametrize("name", CONFIGS)
-def test_state_survives_a_safe_load(name, symbols, tmp_path):
-    tokenizers = train_tokenizers(replace(CONFIGS[name], user_symbols=symbols), CORPUS)
+def test_tokenizers_trained_again_or_saved_or_sent_are_the_same(name, symbols, tmp_path):
+    config = replace(CONFIGS[name], user_symbols=symbols)
+    tokenizers, again = train_tokenizers(config, CORPUS), train_tokenizers(config, CORPUS)
     lines = [f"<2de> {source} \u65e5" for source, _ in SENTENCES]
     torch.save(tokenizers_state(tokenizers), tmp_path / "state.pt")
 
     restored = tokenizers_from_state(torch.load(tmp_path / "state.pt", weights_only=True))
-
-    for before, after in zip(tokenizers, restored, strict=True):
-        assert after is not before
-        assert after.encode(lines) == before.encode(lines)
-        assert after.tokens(range(len(after))) == before.tokens(range(len(before)))
-    assert (restored.source is restored.target) == (tokenizers.source is tokenizers.target)
-
-
-def test_tokenizers_can_be_sent_to_another_process(tokenizers):
-    lines = [source for source, _ in SENTENCES]
-
     sent: TokenizerPair = pickle.loads(pickle.dumps(tokenizers))  # as torch.distributed sends it
 
-    assert sent.source.encode(lines) == tokenizers.source.encode(lines)
-    assert (sent.source is sent.target) == (tokenizers.source is tokenizers.target)
-
-
-@pytest.mark.parametrize("name", CONFIGS)
-def test_training_twice_gives_the_same_vocabulary(name):
-    first = train_tokenizers(CONFIGS[name], CORPUS)
-    second = train_tokenizers(CONFIGS[name], CORPUS)
-
-    assert (first.source is first.target) == (name == "joint")
-    for left, right in zip(first, second, strict=True):
-        assert left.tokens(range(len(left))) == right.tokens(range(len(right)))
+    for copies in (again, restored, sent):
+        assert (copies.source is copies.target) == (name == "joint")
+        for before, after in zip(tokenizers, copies, strict=True):
+            assert after is not before
+            assert after.encode(lines) == before.encode(lines)
+            assert after.tokens(range(len(after))) == before.tokens(range(len(before)))
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -292,40 +276,29 @@ def test_a_symbol_of_letters_is_no_part_of_a_word(name):
         assert tokenizer.decode(ids).count("ei") == 8
 
 
-@pytest.fixture
-def several(tmp_path_factory):
-    """Return a function that configures two training corpora of 22 and 5 pairs with more keys."""
-    data = tiny_config(tmp_path_factory.getbasetemp() / "several").data
-
-    def configure(**entries: dict[str, object]) -> FilesConfig:
-        sets = {"large": data.train, "small": data.valid}
-        train = {name: {"files": files, **entries.get(name, {})} for name, files in sets.items()}
-        return replace(data, train=train)
-
-    return configure
-
-
 def with_symbols(*symbols: str) -> TokenizerPair:
     source = SymbolTokenizer(CharacterTokenizer("abcde"), symbols)
     return TokenizerPair(source, source)
 
 
-def test_a_tag_is_no_second_time_among_the_symbols(several):
+def test_a_tag_is_no_second_time_among_the_symbols(tmp_path):
     config = replace(CONFIGS["words"], user_symbols=["<2b>", "<z>"])
+    data = two_corpora(tmp_path, large={"tag": "<2b>"}, small={"tag": "<2a>"})
 
-    assert with_tags(config, several(large={"tag": "<2b>"})).user_symbols == ["<2b>", "<z>"]
+    assert with_tags(config, data).user_symbols == ["<2b>", "<z>", "<2a>"]
     assert with_tags(config, BASE).user_symbols == ["<2b>", "<z>"]
     assert required_tags(BASE) == []
 
 
-def test_tags_and_symbols_that_the_tokenizers_would_split_are_refused(several):
+def test_tags_and_symbols_that_the_tokenizers_would_split_are_refused(tmp_path):
     config, tokenizers = replace(CONFIGS["words"], user_symbols=["<2b>"]), with_symbols("<2b>")
+    data = two_corpora(tmp_path, large={"tag": "<2b>"}, small={"tag": "<z>"})
 
     check_user_symbols(config, tokenizers)
     with pytest.raises(ValueError, match=r"^tokenizer\.user_symbols: <z> is not a symbol of"):
         check_user_symbols(replace(config, user_symbols=["<2b>", "<z>"]), tokenizers)
     with pytest.raises(ValueError, match=r"^data\.train\.small\.tag=<z> is not a symbol of"):
-        check_tags(several(large={"tag": "<2b>"}, small={"tag": "<z>"}), tokenizers)
+        check_tags(data, tokenizers)
 
 
 @pytest.mark.parametrize(
@@ -338,9 +311,9 @@ def test_tags_and_symbols_that_the_tokenizers_would_split_are_refused(several):
     ],
 )
 def test_tags_are_required_if_every_training_corpus_has_one(
-    several, caplog, large, small, required
+    tmp_path, caplog, large, small, required
 ):
-    data = several(large=large, small=small)
+    data = two_corpora(tmp_path, large=large, small=small)
 
     check_tags(data, with_symbols("<2x>", "<2y>"))
 
