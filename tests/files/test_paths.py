@@ -13,15 +13,14 @@ from seq2seq.files.paths import (
 )
 
 
-@pytest.mark.parametrize("name", ["a.de", "my/~/a.de", "/~nobodyatall"])
-def test_other_paths_stay_as_they_are(name):
-    assert expand_home(name, key="input") == Path(name)
-
-
-def test_a_tilde_becomes_the_home_directory(monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [(name, name) for name in ("a.de", "my/~/a.de", "/~nobodyatall")] + [("~/a", "/home/me/a")],
+)
+def test_a_tilde_at_the_start_becomes_the_home_directory(monkeypatch, name, path):
     monkeypatch.setenv("HOME", "/home/me")
 
-    assert expand_home("~/a.de", key="input") == Path("/home/me/a.de")
+    assert expand_home(name, key="input") == Path(path)
 
 
 def test_an_unknown_user_is_named_with_the_key():

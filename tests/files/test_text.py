@@ -2,7 +2,6 @@ import contextlib
 import gzip
 import io
 import itertools
-import logging
 import os
 import resource
 import sys
@@ -26,9 +25,8 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot wait 
 LONG = b"\xc3\xa4" * CHUNK
 
 
-def read(path):
-    with path.open("rb", buffering=0) as file:
-        return list(LineReader(file, name="input=a.txt"))
+def lines_of(content: bytes) -> list[str]:
+    return list(LineReader(io.BytesIO(content), name="input=a.txt"))
 
 
 @pytest.mark.parametrize(
@@ -46,36 +44,25 @@ def read(path):
         (LONG + b"\n" + LONG, ["\xe4" * CHUNK] * 2),
     ],
 )
-def test_lines_end_at_line_feeds_alone(tmp_path, content, lines):
-    path = tmp_path / "a.txt"
-    path.write_bytes(content)
-
-    assert read(path) == lines
+def test_lines_end_at_line_feeds_alone(content, lines):
+    assert lines_of(content) == lines
 
 
-def test_bytes_that_are_not_utf8_are_replaced_and_counted_in_one_warning(tmp_path, caplog):
-    path = tmp_path / "a.txt"
-    path.write_bytes(b"a\xffb\n" + "real \ufffd\n".encode() + b"\xc3\n")
-
-    with caplog.at_level(logging.WARNING):
-        lines = read(path)
+def test_bytes_that_are_not_utf8_are_replaced_and_counted_in_one_warning(caplog):
+    lines = lines_of(b"a\xffb\n" + "real \ufffd\n".encode() + b"\xc3\n")
 
     assert lines == ["a\ufffdb", "real \ufffd", "\ufffd"]
-    [record] = caplog.records
-    message = record.getMessage()
+    [message] = caplog.messages
     assert message.startswith("input=a.txt: bytes that are not UTF-8")
     assert message.endswith("lines affected: 2")
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_a_byte_order_mark_of_utf16_is_an_error_before_any_line(tmp_path, encoding):
-    path = tmp_path / "a.txt"
-    path.write_bytes("\ufeffDer B\xe4r\nDie Katze\n".encode(encoding))
+def test_a_byte_order_mark_of_utf16_is_an_error_before_any_line(encoding):
+    content = io.BytesIO("\ufeffDer B\xe4r\nDie Katze\n".encode(encoding))
 
-    with path.open("rb", buffering=0) as file:
-        lines = iter(LineReader(file, name="input=a.txt"))
-        with pytest.raises(ValueError) as caught:
-            next(lines)
+    with pytest.raises(ValueError) as caught:
+        next(iter(LineReader(content, name="input=a.txt")))
 
     assert str(caught.value) == (
         "input=a.txt is UTF-16, not UTF-8; convert it with iconv -f UTF-16 -t UTF-8"
@@ -93,7 +80,7 @@ def test_a_file_is_read_while_thousands_of_others_are_open(tmp_path):
         with contextlib.ExitStack() as others:
             for _ in range(1030):  # select.select takes numbers below 1,024 only
                 others.enter_context(path.open("rb"))
-            assert read(path) == ["a", "b"]
+            assert read_named(path) == ["a", "b"]
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
