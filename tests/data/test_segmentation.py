@@ -6,13 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tiny_data import list_corpus, shared
+from tiny_data import list_corpus, shared, unigram_config
 
-from seq2seq.config.schema import load_config
 from seq2seq.data import batching
 from seq2seq.data.batching import Batches, BatchingConfig, BatchUnit, EncodedCorpus, SampledCorpus
 from seq2seq.data.cache import encode_corpus
-from seq2seq.data.config import DataConfig, OnInvalid, SentencePieceConfig
+from seq2seq.data.config import DataConfig, Normalization, OnInvalid
 from seq2seq.data.corpus import Corpus
 from seq2seq.data.tokenizers.interface import TokenizerPair, plain_tokenizer, train_tokenizers
 from seq2seq.data.tokenizers.sentencepiece import SentencePieceTokenizer
@@ -22,29 +21,18 @@ WORDS = ["hund", "haus", "blau", "neben", "sch\u00f6n", "\u00fcber", "hundeleben
 PAIRS = [(f"{one} {two}", f"{two.upper()}  {one}.") for one in WORDS for two in WORDS]
 PAIRS.insert(7, ("zu lang " * 6, "kurz"))
 SEED = 3
-
-
 CORPUS = list_corpus(PAIRS)
-
-
-def config_of(model_type: str, *, alpha: float) -> SentencePieceConfig:
-    config = load_config(
-        f"tokenizer={model_type}",
-        "tokenizer.vocabulary_size=80",
-        f"tokenizer.sampling_alpha={alpha}",
-    ).tokenizer
-    assert isinstance(config, SentencePieceConfig)
-    return config
-
-
-CONFIGS = {"unigram": config_of("unigram", alpha=0.02), "bpe": config_of("bpe", alpha=0.5)}
+NORMALIZED = unigram_config(vocabulary_size=80, joint=True, normalization=Normalization.nfc)
+CONFIGS = {
+    "unigram": replace(NORMALIZED, sampling_alpha=0.02),
+    "bpe": replace(NORMALIZED, name="bpe", sampling_alpha=0.5),
+}
 TOKENIZERS = {name: train_tokenizers(config, CORPUS) for name, config in CONFIGS.items()}
 
 
 @pytest.fixture(params=CONFIGS)
 def name(request):
-    value: str = request.param
-    return value
+    return request.param
 
 
 @pytest.fixture

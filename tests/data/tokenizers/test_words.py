@@ -18,7 +18,7 @@ from seq2seq.data.tokenizers.words import (
     marking,
     splitter,
 )
-from seq2seq.special_tokens import EOS, UNK
+from seq2seq.special_tokens import UNK
 from seq2seq.text.rules import SYMBOLS, restore
 
 CONFIG = words_config(vocabulary_size=99)
@@ -31,19 +31,14 @@ def units(config: WordsConfig | CharactersConfig, *lines: str) -> list[str]:
     return tokenizer.tokens(range(4, len(tokenizer)))
 
 
+def vocabulary(*words: str, tokenizer: str = "moses", language: str = "en") -> WordTokenizer:
+    return WordTokenizer(words, tokenizer=tokenizer, language=language, lowercase=False)
+
+
 def knowing(line: str, *, tokenizer: str, language: str) -> WordTokenizer:
     """Return a tokenizer with the words of the line."""
-    split = splitter(tokenizer, language=language, lowercase=False)
-    return WordTokenizer(
-        sorted(set(marking(split)(line))),
-        tokenizer=tokenizer,
-        language=language,
-        lowercase=False,
-    )
-
-
-def vocabulary(*words: str) -> WordTokenizer:
-    return WordTokenizer(words, tokenizer="moses", language="en", lowercase=False)
+    split = marking(splitter(tokenizer, language=language, lowercase=False))
+    return vocabulary(*sorted(set(split(line))), tokenizer=tokenizer, language=language)
 
 
 def vectors_file(folder: Path, *lines: str) -> str:
@@ -172,12 +167,9 @@ def test_rules_that_do_not_exist_are_refused(tokenizer, language, message, monke
 
 
 def test_a_word_that_looks_like_a_special_token_is_unknown():
-    split = WordTokenizer(["a"], tokenizer="basic_english", language="en", lowercase=False)
-
-    ids = split.encode(["a </s> <s> <pad>"])[0]
+    [ids] = vocabulary("a", tokenizer="basic_english").encode(["a </s> <s> <pad>"])
 
     assert ids == [4, UNK, UNK, UNK]
-    assert EOS not in ids
 
 
 def test_words_of_text_are_found_where_the_tokenizer_changes_it():
@@ -188,14 +180,8 @@ def test_words_of_text_are_found_where_the_tokenizer_changes_it():
     owners = tokenizer.words(line, ids)
 
     found = dict(zip(tokenizer.tokens(ids), owners, strict=True))
-    assert {word: found[word] for word in ("a", "dog", "brown", "isn", "it", "yes")} == {
-        "a": 1,
-        "dog": 2,
-        "brown": 3,
-        "isn": 4,
-        "it": 5,
-        "yes": 8,
-    }
+    expected = {"a": 1, "dog": 2, "brown": 3, "isn": 4, "it": 5, "yes": 8}
+    assert {word: found[word] for word in expected} == expected
 
 
 def test_an_unknown_word_that_holds_the_next_one_keeps_its_place():
@@ -262,11 +248,6 @@ def test_a_file_without_vectors_of_the_size_is_refused(tmp_path, lines, message)
         load_vectors(vectors_file(tmp_path, *lines), vocabulary("hund"), 3)
 
 
-def test_a_missing_file_says_what_to_do(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"^vectors=/.*/glove\.6B: no such file; correct"):
-        load_vectors(str(tmp_path / "glove.6B"), vocabulary("hund"), 3)
-
-
 @pytest.mark.parametrize(
     ("lines", "words", "rows"),
     [
@@ -283,9 +264,10 @@ def test_known_words_have_the_vectors_of_a_file(tmp_path, lines, words, rows):
 
 
 def test_characters_can_have_vectors_of_a_file_in_the_home_directory(tmp_path, monkeypatch):
-    path = vectors_file(tmp_path, "b 1 2 3")
+    vectors_file(tmp_path, "b 1 2 3")
     monkeypatch.setenv("HOME", str(tmp_path))
+    tokenizer = CharacterTokenizer(["a", "b"])
 
-    matrix = load_vectors(f"~/{Path(path).name}", CharacterTokenizer(["a", "b"]), 3)
-
-    assert matrix[-1].tolist() == [1, 2, 3]
+    assert load_vectors("~/vectors.txt", tokenizer, 3)[-1].tolist() == [1, 2, 3]
+    with pytest.raises(FileNotFoundError, match=r"^vectors=~/glove\.6B: no such file .*; correct"):
+        load_vectors("~/glove.6B", tokenizer, 3)
