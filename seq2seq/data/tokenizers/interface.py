@@ -525,12 +525,11 @@ def check_user_symbols(config: TokenizerConfig, tokenizers: TokenizerPair) -> No
         ValueError: A symbol is not in the tokenizers.
     """
     for symbol in config.user_symbols:
-        for tokenizer in (tokenizers.source, tokenizers.target):
-            if not _is_whole(symbol, tokenizer):
-                raise ValueError(
-                    f"tokenizer.user_symbols: {symbol} is not a symbol of the checkpoint's "
-                    "tokenizers; remove it, or train a model with it from the start"
-                )
+        if not all(_is_whole(symbol, tokenizer) for tokenizer in tokenizers):
+            raise ValueError(
+                f"tokenizer.user_symbols: {symbol} is not a symbol of the checkpoint's "
+                "tokenizers; remove it, or train a model with it from the start"
+            )
 
 
 def check_tags(data: DataConfig, tokenizers: TokenizerPair) -> None:

@@ -28,13 +28,7 @@ from seq2seq.text.rules import IDENTITY, split_words
 
 logger = logging.getLogger(__name__)
 
-# The number of threads changes the rounding of unigram training, so it is fixed.
-_NUM_THREADS = 4
-_SAMPLE_SEED = 1
-_LONGEST_LINE = 1 << 30  # maximum number of bytes that SentencePiece accepts
-_ERRORS_ONLY = 2
 _SAMPLING = threading.Lock()
-_RULES = {each: each.value for each in (Normalization.nmt_nfkc, Normalization.nmt_nfkc_cf)}
 _FULL_WIDTH = "\uff21"
 
 
@@ -185,6 +179,7 @@ def _train_side(
     config: SentencePieceConfig, lines: Iterable[str], *, label: str, span_symbols: Sequence[str]
 ) -> SentencePieceTokenizer:
     sample = _sample(lines, limit=config.max_training_lines, label=label)
+    has_rules = config.normalization in (Normalization.nmt_nfkc, Normalization.nmt_nfkc_cf)
     model = BytesIO()
     try:
         SentencePieceTrainer.train(
@@ -194,18 +189,18 @@ def _train_side(
             vocab_size=config.vocabulary_size,
             hard_vocab_limit=False,
             character_coverage=config.character_coverage,
-            normalization_rule_name=_RULES.get(config.normalization, "identity"),
+            normalization_rule_name=config.normalization.value if has_rules else "identity",
             user_defined_symbols=list(span_symbols),
             # Decoding restores the text with all its spaces.
             remove_extra_whitespaces=False,
-            max_sentence_length=_LONGEST_LINE,
+            max_sentence_length=1 << 30,  # the maximum, in bytes
             pad_id=PAD,
             unk_id=UNK,
             bos_id=BOS,
             eos_id=EOS,
             unk_surface=UNKNOWN_SURFACE,
-            num_threads=_NUM_THREADS,
-            minloglevel=_ERRORS_ONLY,
+            num_threads=4,  # another number would change the rounding of unigram training
+            minloglevel=2,  # only errors
         )
     except RuntimeError as error:
         raise ValueError(_training_error(config, error, label=label)) from error
@@ -222,7 +217,7 @@ def _train_side(
 def _sample(lines: Iterable[str], *, limit: int, label: str) -> list[str]:
     """Return all lines, or a uniform random sample if there are more than `limit`."""
     # Reservoir sampling: after n lines, each line is in the sample with probability limit / n.
-    generator = random.Random(derive_seed(_SAMPLE_SEED, "tokenizer sample"))
+    generator = random.Random(derive_seed(1, "tokenizer sample"))
     sample: list[str] = []
     num_lines = 0
     for num_lines, line in enumerate(lines, start=1):
