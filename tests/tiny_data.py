@@ -16,16 +16,9 @@ BASE = DataConfig(
     name="base",
     source="de",
     target="en",
-    cache_dir="cache",
-    vocabulary_size=50,
-    max_epochs=3,
-    batch_tokens=100,
-    learning_rate=0.001,
-    dropout=0.1,
     max_length=20,
     empty_lines=OnInvalid.error,
     long_pairs=OnInvalid.error,
-    invalid_utf8=OnInvalid.error,
 )
 
 
