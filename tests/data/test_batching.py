@@ -291,7 +291,8 @@ def test_equal_weights_take_each_pair_once(sizes, weight):
     assert mix(sizes, [weight] * len(sizes), temperature=1).counts == sizes
 
 
-def test_extreme_weights_leave_each_corpus_a_pair():
+def test_the_largest_remainder_is_rounded_up_and_each_corpus_keeps_a_pair():
+    assert mix((5, 5), (1, 2), temperature=1).counts == (3, 7)
     assert mix((5, 5), (1e300, 1e-300), temperature=1).counts == (9, 1)
 
 
