@@ -106,17 +106,6 @@ def test_rows_are_padded_and_end_with_eos_and_masks_are_true_before_padding():
     assert torch.equal(made.target_ids, batch.target_ids)
 
 
-def test_a_guide_has_the_shape_of_its_batch_and_moves_with_it():
-    links = TokenLinks.of([[0, 0, 0, 1], [0, 0, 0, 1, 0, 2, 0, 3], [], []])
-    batch = collate(corpus_of(SOURCE, TARGET), np.array([1, 0, 3]), links=links)
-
-    expected = torch.zeros(3, 4, 5)  # 0 at EOS and padding
-    expected[0, 0, :4] = 1 / 4
-    expected[1, 0, :2] = 1 / 2
-    assert torch.equal(batch.guide, expected)
-    assert {tensor.device.type for tensor in batch.to("meta")} == {"meta"}
-
-
 @SETTINGS
 @given(
     target_lengths=st.lists(st.integers(0, 30), min_size=4, max_size=40),
@@ -229,10 +218,6 @@ ROWS = [[(0, 1), (0, 2), (2, 0)], [], [(1, 3)], [(0, 0), (1, 1), (1, 2), (1, 3)]
 """(target token, source token) of four pairs"""
 
 
-def flat(pairs: list[tuple[int, int]]) -> list[int]:
-    return list(chain.from_iterable(pairs))
-
-
 @pytest.mark.parametrize(
     ("links", "source_words", "target_words", "linked_tokens", "num_lost"),
     [
@@ -253,18 +238,18 @@ def test_links_between_words_become_links_between_their_tokens(
 
 
 @pytest.mark.parametrize("rows", [[0], [1], [3, 1, 0], [2, 2], [1, 1]])
-def test_a_guide_shares_one_equally_among_the_linked_tokens(rows):
-    links = TokenLinks.of(map(flat, ROWS))
+def test_the_guide_of_a_batch_shares_one_equally_among_the_linked_tokens(rows):
+    links = TokenLinks.of(list(chain.from_iterable(pairs)) for pairs in ROWS)
 
-    guide = links.guide(np.array(rows), size=(4, 5))
+    batch = collate(corpus_of_lengths([5] * 4, [4] * 4), np.array(rows), links=links)
 
-    expected = np.zeros((len(rows), 4, 5))
+    expected = torch.zeros(len(rows), 5, 6)  # 0 at EOS
     for place, row in enumerate(rows):
         for target, source in ROWS[row]:
             share = sum(1 for other, _ in ROWS[row] if other == target)
             expected[place, target, source] = 1 / share
-    assert guide.dtype == np.float32
-    np.testing.assert_allclose(guide, expected, rtol=1e-6)
+    torch.testing.assert_close(batch.guide, expected)
+    assert {tensor.device.type for tensor in batch.to("meta")} == {"meta"}
 
 
 @pytest.mark.parametrize(
