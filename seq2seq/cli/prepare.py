@@ -94,7 +94,7 @@ class Prepared:
     """The rows of a text after cleaning; each row is in `kept` or in `dropped`."""
 
     kept: list[Kept] = field(default_factory=list)
-    dropped: list[tuple[Row, str]] = field(default_factory=list)
+    dropped: list[Row] = field(default_factory=list)
     """Rows with their faults."""
     changed: dict[str, list[Row]] = field(default_factory=dict)
     """Rows that `clean` changed, by the kind of change."""
@@ -186,7 +186,7 @@ def apply_rules(rows: Sequence[Row], rules: PairRules, *, keeps_markup: bool) ->
         if not fault and "duplicate" not in rules.ignored and hashes in known:
             fault = "duplicate"
         if fault:
-            prepared.dropped.append((row, fault))
+            prepared.dropped.append(row._replace(fault=fault))
             continue
         known.add(hashes)
         prepared.kept.append(Kept(source, target, hashes))
@@ -240,9 +240,9 @@ def split(kept: Sequence[Kept], *, valid: int | None, test: int | None) -> dict[
 
 def _report(prepared: Prepared, rules: PairRules) -> str:
     """List the kinds of cleaned and dropped pairs, each with its count and first example."""
-    faulty: dict[str, list[Row]] = {}
-    for row, fault in prepared.dropped:
-        faulty.setdefault(fault, []).append(row)
+    faulty: dict[str | None, list[Row]] = {}
+    for row in prepared.dropped:
+        faulty.setdefault(row.fault, []).append(row)
     found = [("cleaned", MARKUP.get(kind, kind), each) for kind, each in prepared.changed.items()]
     found += [("dropped", rules.describe(kind), faulty[kind]) for kind in FAULTS if kind in faulty]
     return "\n".join(
@@ -268,7 +268,7 @@ def _write(
     folder: Path,
     sets: dict[str, list[Kept]],
     endings: tuple[str, str],
-    dropped: Sequence[tuple[Row, str]],
+    dropped: Sequence[Row],
 ) -> None:
     """Write all files or none; raise OSError if one cannot be written."""
     contents = {
@@ -278,7 +278,7 @@ def _write(
     }
     table = io.StringIO()
     writer = csv.writer(table, delimiter="\t", lineterminator="\n")
-    writer.writerows((row.place, fault, row.source, row.target) for row, fault in dropped)
+    writer.writerows((row.place, row.fault, row.source, row.target) for row in dropped)
     contents[_DROPPED] = table.getvalue()
     folder.mkdir(parents=True, exist_ok=True)
     with whole_files() as new_file:
