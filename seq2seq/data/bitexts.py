@@ -2,13 +2,12 @@
 
 import csv
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
 from seq2seq.files.paths import check_readable
-from seq2seq.files.text import UTF16_MARKS, decode_line, open_text
+from seq2seq.files.text import UTF16_MARKS, decode_line, open_text, parallel
 
 MEMORIES = (".tmx", ".xlf", ".xliff", ".po")
 """File extensions of translation memories."""
@@ -109,15 +108,11 @@ def _lines(path: Path) -> Iterator[str]:
             yield decode_line(line, number=number, errors="surrogateescape")
 
 
-def _read_sides(*paths: Path) -> Iterator[Row]:
-    for number, pair in enumerate(zip_longest(*map(_lines, paths)), start=1):
-        if None in pair:
-            shorter, longer = paths if pair[0] is None else paths[::-1]
-            raise ValueError(
-                f"{shorter} ends before line {number:,}, but {longer} goes on; line n of one file "
-                "must be the translation of line n of the other"
-            )
-        yield Row(f"{paths[0]}:{number}", *pair)
+def _read_sides(source: Path, target: Path) -> Iterator[Row]:
+    rule = "line n of one file must be the translation of line n of the other"
+    names = str(source), str(target)
+    pairs = parallel(_lines(source), _lines(target), names=names, rule=rule)
+    return (Row(f"{source}:{number}", *pair) for number, pair in enumerate(pairs, start=1))
 
 
 def _read_table(

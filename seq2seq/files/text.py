@@ -105,7 +105,7 @@ class LineReader:
         # Windows can only wait for sockets.
         self._can_wait = os.name != "nt" and isinstance(file, io.FileIO)
         self._lines: deque[bytes] = deque()
-        self._partial = bytearray()
+        self._partial = b""
         self._ended = False
         self._num_invalid = 0
 
@@ -151,16 +151,12 @@ class LineReader:
 
     def _split(self, chunk: bytes) -> None:
         """Store the lines that the chunk completes; an empty chunk ends the file."""
-        *lines, rest = chunk.split(b"\n")
-        if lines:
-            lines[0] = bytes(self._partial) + lines[0]
-            self._lines.extend(lines)
-            self._partial.clear()
-        self._partial += rest
+        *lines, self._partial = (self._partial + chunk).split(b"\n")
+        self._lines.extend(lines)
         if not chunk or len(self._partial) > MAX_LINE:
             self._ended = True
             if self._partial:
-                self._lines.append(bytes(self._partial))
+                self._lines.append(self._partial)
 
     def _read(self) -> bytes | None:
         try:
@@ -196,7 +192,11 @@ def open_lines(path: str, *, key: str) -> Iterator[LineReader]:
 
 
 def parallel(
-    sources: Iterable[str], references: Iterable[str], *, names: tuple[str, str]
+    sources: Iterable[str],
+    references: Iterable[str],
+    *,
+    names: tuple[str, str],
+    rule: str = "both need the same number of lines",
 ) -> Iterator[tuple[str, str]]:
     """Pair the lines of two streams.
 
@@ -204,6 +204,7 @@ def parallel(
         sources: Lines of the first stream.
         references: Lines of the second stream.
         names: Names of both streams, for messages.
+        rule: What the lines must fulfil, for messages.
 
     Raises:
         ValueError: One stream has more lines than the other.
@@ -212,10 +213,7 @@ def parallel(
         source, reference = pair
         if source is None or reference is None:
             shorter, longer = names if source is None else names[::-1]
-            raise ValueError(
-                f"{shorter} ends before line {number:,}, but {longer} goes on; both need the same "
-                "number of lines"
-            )
+            raise ValueError(f"{shorter} ends before line {number:,}, but {longer} goes on; {rule}")
         yield source, reference
 
 
