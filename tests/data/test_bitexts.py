@@ -78,10 +78,13 @@ def read(tmp_path, files, **options):
             ],
         ),
         (
-            {"a.tsv": b"K\xe4se\tcheese\n"},
+            {"a.tsv": b"\x80\tcheese\nK\xc3\xa4se\t\xff\n"},
             {},
             (None, None),
-            [("a.tsv:1", "K\udce4se", "cheese", "encoding")],
+            [
+                ("a.tsv:1", "\udc80", "cheese", "encoding"),
+                ("a.tsv:2", "K\xe4se", "\udcff", "encoding"),
+            ],
         ),
         (
             {"a.csv": 'id;en;de\n1;"a; ""b""";"ein\nHund"\n'},

@@ -200,12 +200,13 @@ def test_the_fault_of_a_pair_is_named(source, target, fault):
     assert rules.fault(source, target, is_first=True) == fault
 
 
-def test_a_fault_can_be_ignored_and_lengths_follow_the_typical_pair():
+def test_a_fault_can_be_ignored_and_lengths_and_scripts_follow_the_typical_pair():
     pairs = [("abc", 5 * "abc def ")] * 9
     rules = PairRules(ignored=frozenset({"equal"})).fit(pairs)
 
     assert {rules.fault(*pair) for pair in [*pairs, (20 * "a b ", 100 * "a b ")]} == {None}
     assert rules.fault(4 * "a b c d ", 4 * "a b c d ") == "ratio"
+    assert rules.fault(8 * "\u0434\u0430 ", 20 * "abc def ") == "language"  # by its script alone
 
 
 def test_sides_in_another_language_than_named_are_said_once(caplog):
