@@ -33,8 +33,6 @@ logger = logging.getLogger(__name__)
 
 Split = Callable[[str], list[str]]
 """Function that splits a line into words."""
-Join = Callable[[list[str]], str]
-"""Function that joins words into a sentence."""
 
 _JOIN = "\t"
 """Mark of a word without a space on this side; no word contains white space."""
@@ -54,7 +52,7 @@ class _ListTokenizer:
         units: Sequence[str],
         *,
         split: Split,
-        join: Join,
+        join: Callable[[list[str]], str],
         plain: Callable[[str], str] = str,
     ) -> None:
         """Create a tokenizer; `plain` returns a unit without marks."""
@@ -249,8 +247,7 @@ def _count(
     corpus: Corpus, split_source: Split, split_target: Split
 ) -> list[tuple[str, Counter[str]]]:
     """Return a name and the frequency of every unit, for each side of a corpus."""
-    source: Counter[str] = Counter()
-    target: Counter[str] = Counter()
+    source, target = Counter[str](), Counter[str]()
     for pair in corpus:
         source.update(split_source(pair.source))
         target.update(split_target(pair.target))
