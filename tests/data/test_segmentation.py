@@ -3,6 +3,7 @@
 import queue
 import time
 from dataclasses import replace
+from unittest.mock import Mock, call
 
 import numpy as np
 import pytest
@@ -55,10 +56,8 @@ def sampled(
 
 
 def ids(encoded: EncodedCorpus) -> list[tuple[list[int], list[int]]]:
-    return [
-        (encoded.source_rows[row].tolist(), encoded.target_rows[row].tolist())
-        for row in range(len(encoded))
-    ]
+    rows = zip(encoded.source_rows, encoded.target_rows, strict=True)
+    return [(source.tolist(), target.tolist()) for source, target in rows]
 
 
 def test_every_segmentation_has_the_text_of_its_pair(name, data):
@@ -108,20 +107,15 @@ def test_threads_and_other_draws_change_nothing(name, data):
 
 
 def test_an_epoch_is_drawn_once_and_the_next_one_in_advance(name, data, monkeypatch):
-    original, drawn = SampledCorpus._sample, []
-
-    def sample(self: SampledCorpus, number: int) -> EncodedCorpus:
-        drawn.append(number)
-        return original(self, number)
-
-    monkeypatch.setattr(SampledCorpus, "_sample", sample)
     corpus = sampled(name, data)
+    sample = Mock(side_effect=corpus._sample)
+    monkeypatch.setattr(corpus, "_sample", sample)
 
     for number in (2, 2, 3, 3, 4, 9, 9):
         corpus.epoch(number)
-    del corpus
+    corpus._epochs[10].result()
 
-    assert drawn == [2, 3, 4, 5, 9, 10]
+    assert sample.call_args_list == [call(number) for number in (2, 3, 4, 5, 9, 10)]
 
 
 def test_a_closed_corpus_stops_drawing(data, monkeypatch):

@@ -41,8 +41,6 @@ SENTENCES = [
     ("Zwei Männer stehen im Schnee!", "two men are standing in the snow!"),
     ("Läuft ein Mann?", "is a man running?"),
 ]
-
-
 CORPUS = list_corpus(SENTENCES)
 
 
