@@ -7,8 +7,8 @@ import html
 import re
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import groupby, islice
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -156,26 +156,24 @@ class SplitHtml:
 
     def _read(self) -> None:
         """Find the runs in the order of the text, then the attributes."""
-        waiting: list[Any] = [self._soup]
-        translated: list[Tag] = []
+        waiting: list[Tag] = [self._soup]
+        tags: list[Tag] = []
         while waiting:
             parent = waiting.pop()
-            translated.append(parent)
-            inner: list[PageElement] = []
-            nodes: list[PageElement] = []
-            for child in [*parent.children, None]:
-                if child is not None and _is_inline(child):
-                    nodes.append(child)
-                    continue
-                if nodes:
+            tags.append(parent)
+            blocks: list[Tag] = []
+            for is_inline, group in groupby(parent.children, _is_inline):
+                nodes = list(group)
+                inner = [node for node in nodes if _is_translated(node)]
+                if is_inline:
                     self._add(nodes)
-                    nodes = []
-                if child is not None and _is_translated(child):
-                    inner.append(child)
-            waiting += reversed(inner)
-        for tag in translated:
-            for each in [tag, *tag.find_all(_INLINE)]:
-                self._add_attributes(each)
+                    for tag in inner:
+                        tags += (tag, *tag.find_all())
+                else:
+                    blocks += inner
+            waiting += reversed(blocks)
+        for tag in tags:
+            self._add_attributes(tag)
 
     def _add(self, nodes: list["PageElement"]) -> None:
         characters: list[str] = []
@@ -247,7 +245,7 @@ def _parse(text: str) -> "BeautifulSoup":
             raise ValueError("not HTML") from error
 
 
-def _is_translated(node: "PageElement") -> bool:
+def _is_translated(node: "PageElement") -> "TypeGuard[Tag]":
     from bs4.element import Tag
 
     return isinstance(node, Tag) and not (

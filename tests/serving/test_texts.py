@@ -81,6 +81,7 @@ def test_the_text_of_a_line_is_that_of_translating_with_split_lines():
             "<script>a<b</script><style>a</style><!-- a -->B",
         ),
         ("<pre>a\n <b>b</b></pre><code>a</code>c", "<pre>a\n <b>b</b></pre><code>a</code>C"),
+        ('<code><a title="b">a</a></code>c', '<code><a title="b">a</a></code>C'),
         ('<i translate="no">:a: <b>b</b></i>c', '<i translate="no">:a: <b>b</b></i>C'),
         ('<?xml version="1.0"?><a>b</a>', '<?xml version="1.0"?><a>B</a>'),
         ("", ""),
@@ -94,6 +95,12 @@ def test_texts_between_tags_are_translated_and_everything_else_stays(html, expec
 
     assert split.join(shouted) == expected
     assert split.join(shouted) == expected  # of another rank
+
+
+def test_an_attribute_of_a_tag_in_a_sentence_is_translated_once():
+    split = SplitHtml('<p>a <a title="b">c</a></p>', split_sentences)
+
+    assert split.sentences == ["a c", "b"]
 
 
 def test_deep_html_is_split_and_joined():
