@@ -9,7 +9,6 @@ import math
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from concurrent.futures import Future
-from functools import partial
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -20,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from seq2seq.checks import counted
-from seq2seq.inference.translations import TranslatedHypothesis, Translation, as_json
+from seq2seq.inference.translations import Translation, as_json
 from seq2seq.search.config import BeamConfig, DecodingConfig, GreedyConfig, convert_search
 from seq2seq.serving.batcher import RefusedError, overdue
 from seq2seq.serving.interface import (
@@ -72,15 +71,9 @@ class Translated(NamedTuple):
         joined = []
         for text, found in zip(self.texts, self.translations, strict=True):
             chosen = [each.hypotheses[: rank + 1][-1] for each in found]
-            align = partial(_offsets, found, chosen)
-            joined.append(text.join([each.text for each in chosen], align))
+            texts = (each.text for each in chosen)
+            joined.append(text.join(texts, map(attended_offsets, found, chosen)))
         return joined
-
-
-def _offsets(
-    found: Sequence[Translation], chosen: Sequence[TranslatedHypothesis], index: int
-) -> list[tuple[int, int]]:
-    return attended_offsets(found[index], chosen[index])
 
 
 class Service:

@@ -7,7 +7,7 @@ import html
 import re
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from itertools import groupby, islice
+from itertools import groupby, islice, takewhile, zip_longest
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 import numpy as np
@@ -20,13 +20,9 @@ if TYPE_CHECKING:
     from bs4.element import PageElement, Tag
 
 _LINE_END = re.compile(r"(\r\n|\n|\r)")
-Align = Callable[[int], list[tuple[int, int]]]
-"""Function that takes the index of a sentence, and returns the places of each token of the
-translation and of its source token."""
-
 SplitLine = Callable[[str], Sequence[str]]
 """Function that returns the sentences of a line."""
-_SPACE = re.compile(r"[ \t\n\f\r]+")
+_SPACE = " \t\n\f\r"
 _CODE = frozenset({"code", "kbd", "pre", "samp", "textarea", "var"})
 """Elements whose text is not translated."""
 _INLINE = frozenset({
@@ -59,7 +55,7 @@ class SplitText(NamedTuple):
         """Return the sentences of all lines."""
         return [sentence for line in self.lines for sentence in line]
 
-    def join(self, translations: Sequence[str], align: Align | None = None) -> str:
+    def join(self, translations: Iterable[str], offsets: Iterable[Offsets] = ()) -> str:
         """Return the text with the translation of each sentence in its place.
 
         Example:
@@ -90,10 +86,8 @@ class _Run(NamedTuple):
 
     nodes: list["PageElement"]
     """The nodes that the translation replaces."""
-    text: str
-    paths: list[Path]
-    """The tags around each character of the text."""
-    sentences: list[str]
+    paths: list[list[Path]]
+    """For each sentence, the tags around each of its characters."""
     edges: tuple[str, str]
     """White space before and after the text."""
 
@@ -124,40 +118,33 @@ class SplitHtml:
         self.sentences: list[str] = []
         self._read()
 
-    def join(self, translations: Sequence[str], align: Align | None = None) -> str:
+    def join(self, translations: Iterable[str], offsets: Iterable[Offsets] = ()) -> str:
         """Return the HTML with the translation of each sentence in its place.
 
         Args:
             translations: One for each sentence.
-            align: Returns the offsets of a sentence; None keeps the order of words.
+            offsets: Those of each sentence, or none, which keeps the order of words.
         """
-        index = sum(len(run.sentences) for run in self._runs)
+        remaining = zip_longest(self.sentences, translations, offsets)
         for tag, name, number in self._attributes:
-            tag[name] = join_sentences(translations[index : index + number])
-            index += number
-        index = 0
+            tag[name] = join_sentences(found for _, found, _ in islice(remaining, number))
         # A run may be joined again with other translations, so it must refer to the new nodes.
         for place, run in enumerate(self._runs):
             pieces: list[tuple[str, Path]] = []
-            end = 0
-            for sentence in run.sentences:
-                start = run.text.index(sentence, end)
-                end = start + len(sentence)
-                found = translations[index]
-                paths = run.paths[start:end]
-                if any(run.paths):
-                    offsets = align(index) if align else _in_order(sentence, found)
-                    pieces = _joined(pieces, _place(found, paths, offsets))
-                else:
-                    pieces = _joined(pieces, [(found, ())])
-                index += 1
+            for paths in run.paths:
+                sentence, found, own_offsets = next(remaining)
+                placed: list[tuple[str, Path]] = [(found, ())]
+                if any(paths):
+                    placed = _place(found, paths, own_offsets or _in_order(sentence, found))
+                pieces = _joined(pieces, placed)
             self._runs[place] = run._replace(nodes=self._replace(run, pieces))
         return str(self._soup)
 
     def _read(self) -> None:
-        """Find the runs in the order of the text, then the attributes."""
+        """Find the attributes, then the runs in the order of the text."""
         waiting: list[Tag] = [self._soup]
         tags: list[Tag] = []
+        runs: list[list[PageElement]] = []
         while waiting:
             parent = waiting.pop()
             tags.append(parent)
@@ -166,7 +153,7 @@ class SplitHtml:
                 nodes = list(group)
                 inner = [node for node in nodes if _is_translated(node)]
                 if is_inline:
-                    self._add(nodes)
+                    runs.append(nodes)
                     for tag in inner:
                         tags += (tag, *tag.find_all())
                 else:
@@ -174,28 +161,8 @@ class SplitHtml:
             waiting += reversed(blocks)
         for tag in tags:
             self._add_attributes(tag)
-
-    def _add(self, nodes: list["PageElement"]) -> None:
-        characters: list[str] = []
-        paths: list[Path] = []
-        for text, path in _texts(nodes, ()):
-            characters += text
-            paths += [path] * len(text)
-        whole = "".join(characters)
-        text = whole.strip()
-        if not text:
-            return
-        before, _, after = whole.partition(text)
-        kept = [
-            place
-            for place in range(len(before), len(whole) - len(after))
-            if not _SPACE.match(whole[place]) or not _SPACE.match(whole[place - 1])
-        ]
-        text = "".join(" " if _SPACE.match(whole[place]) else whole[place] for place in kept)
-        sentences = [sentence.strip() for sentence in self._split(text)]
-        own = [paths[place] for place in kept]
-        self._runs.append(_Run(nodes, text, own, sentences, (before, after)))
-        self.sentences += sentences
+        for nodes in runs:
+            self._add_run(nodes)
 
     def _add_attributes(self, tag: "Tag") -> None:
         for name in _ATTRIBUTES:
@@ -205,6 +172,31 @@ class SplitHtml:
                 self._attributes.append((tag, name, len(sentences)))
                 self.sentences += sentences
 
+    def _add_run(self, nodes: list["PageElement"]) -> None:
+        whole = ""
+        all_paths: list[Path] = []
+        for text, path in _texts(nodes, ()):
+            whole += text
+            all_paths += [path] * len(text)
+        text = whole.strip()
+        if not text:
+            return
+        before, _, after = whole.partition(text)
+        kept = [
+            place
+            for place in range(len(before), len(whole) - len(after))
+            if whole[place] not in _SPACE or whole[place - 1] not in _SPACE
+        ]
+        text = "".join(" " if whole[place] in _SPACE else whole[place] for place in kept)
+        paths: list[list[Path]] = []
+        end = 0
+        for sentence in map(str.strip, self._split(text)):
+            start = text.index(sentence, end)
+            end = start + len(sentence)
+            paths.append([all_paths[place] for place in kept[start:end]])
+            self.sentences.append(sentence)
+        self._runs.append(_Run(nodes, paths, (before, after)))
+
     def _replace(self, run: _Run, pieces: list[tuple[str, Path]]) -> list["PageElement"]:
         """Put pieces of text, with copies of the tags around them, in the place of a run."""
         from bs4.element import NavigableString
@@ -213,9 +205,7 @@ class SplitHtml:
         open_tags: list[tuple[Tag, Tag]] = []  # the tag in the run, and its copy
         first, last = run.edges
         for text, path in ((first, ()), *pieces, (last, ())):
-            depth = 0
-            while depth < min(len(path), len(open_tags)) and open_tags[depth][0] is path[depth]:
-                depth += 1
+            depth = len(_shared(path, [tag for tag, _ in open_tags]))
             del open_tags[depth:]
             for tag in path[depth:]:
                 copy = tag.copy_self()
@@ -259,18 +249,12 @@ def _is_inline(node: "PageElement") -> bool:
     """Return whether a node is text, or an inline tag around text and other inline tags."""
     from bs4.element import NavigableString, Tag
 
-    if not isinstance(node, Tag):
-        return type(node) is NavigableString
-    inner = list(islice(node.descendants, _MOST_NODES))
-    if len(inner) == _MOST_NODES:
-        return False
-    for each in (node, *inner):
-        if isinstance(each, Tag):
-            if each.name not in _INLINE or not _is_translated(each) or not each.contents:
-                return False
-        elif type(each) is not NavigableString:
-            return False
-    return True
+    inner = list(islice(node.descendants, _MOST_NODES)) if isinstance(node, Tag) else []
+    return len(inner) < _MOST_NODES and all(
+        type(each) is NavigableString  # not a comment, which is a kind of it
+        or (_is_translated(each) and each.name in _INLINE and each.contents)
+        for each in (node, *inner)
+    )
 
 
 def _texts(nodes: Iterable["PageElement"], path: Path) -> Iterable[tuple[str, Path]]:
@@ -295,41 +279,43 @@ def _place(text: str, paths: list[Path], offsets: Offsets) -> list[tuple[str, Pa
         is_word = chunk[0].isalnum() or chunk[0] == "_"
         found.append(paths[min(sources[0], len(paths) - 1)] if is_word and sources else None)
         start = end
-    found = _with_every_tag(found, chunks, paths)
-    return list(zip(chunks, _filled([paths[0], *found, paths[-1]])[1:-1], strict=True))
+    _place_lost_tags(found, chunks, paths)
+    return list(zip(chunks, _filled(found, paths[0], paths[-1]), strict=True))
 
 
-def _with_every_tag(
-    found: list[Path | None], chunks: list[str], paths: list[Path]
-) -> list[Path | None]:
+def _place_lost_tags(found: list[Path | None], chunks: list[str], paths: list[Path]) -> None:
     """Put each tag that no word attends to around the word at the same place in the sentence."""
     words = [place for place, chunk in enumerate(chunks) if not chunk.isspace()]
-    for path in dict.fromkeys(paths):
-        missing = [tag for tag in path if not any(tag in (each or ()) for each in found)]
-        if missing and words:
-            share = paths.index(path) / len(paths)
-            place = words[int(share * len(words))]
+    if not words:
+        return
+    for start, path in enumerate(paths):
+        if start and path is paths[start - 1]:
+            continue
+        kept = {id(tag) for each in found for tag in each or ()}
+        if any(id(tag) not in kept for tag in path):
+            place = words[int(start / len(paths) * len(words))]
             found[place] = path
-    return found
 
 
-def _filled(found: list[Path | None]) -> list[Path]:
-    """Give spaces and marks the tags that the words on both sides share; the ends have tags."""
+def _filled(found: list[Path | None], first: Path, last: Path) -> list[Path]:
+    """Give spaces and marks the tags that the words on both sides share.
+
+    The paths `first` and `last` stand for words before and after the text.
+    """
     filled: list[Path] = []
     for place, path in enumerate(found):
         if path is None:
-            before = next(each for each in reversed(found[:place]) if each is not None)
-            after = next(each for each in found[place:] if each is not None)
+            before = filled[-1] if filled else first
+            after = next((each for each in found[place:] if each is not None), last)
             path = _shared(before, after)
         filled.append(path)
     return filled
 
 
-def _shared(first: Path, second: Path) -> Path:
-    depth = 0
-    while depth < min(len(first), len(second)) and first[depth] is second[depth]:
-        depth += 1
-    return first[:depth]
+def _shared(first: Path, second: Sequence["Tag"]) -> Path:
+    """Return the outer tags that two paths share; tags with the same content differ."""
+    pairs = takewhile(lambda pair: pair[0] is pair[1], zip(first, second, strict=False))
+    return tuple(tag for tag, _ in pairs)
 
 
 def _joined(pieces: list[tuple[str, Path]], more: list[tuple[str, Path]]) -> list[tuple[str, Path]]:

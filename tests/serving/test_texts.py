@@ -100,7 +100,7 @@ def test_texts_between_tags_are_translated_and_everything_else_stays(html, expec
 def test_an_attribute_of_a_tag_in_a_sentence_is_translated_once():
     split = SplitHtml('<p>a <a title="b">c</a></p>', split_sentences)
 
-    assert split.sentences == ["a c", "b"]
+    assert split.sentences == ["b", "a c"]
 
 
 def test_deep_html_is_split_and_joined():
@@ -124,18 +124,23 @@ def test_tags_follow_the_words_that_attend_to_their_words():
     source = split.sentences[0]
     links = {"I": "Ich", "saw": "gesehen", "the": "den", "dog": "Hund", "yes": "ja"}
 
-    found = split.join(
-        [text], lambda _: [(text.index(word), source.index(links[word])) for word in links]
-    )
+    found = split.join([text], [[(text.index(word), source.index(links[word])) for word in links]])
 
     assert source == "Ich habe den Hund gesehen, ja."
     assert found == "<p>I saw <b>the <i>dog</i></b>, <u>yes</u>.</p>"
 
 
-def test_a_tag_without_an_attending_word_is_kept():
-    split = SplitHtml("a <b>b</b> c", split_sentences)
+@pytest.mark.parametrize(
+    ("html", "sources", "expected"),
+    [
+        ("a <b>b</b> c", [0, 0, 4], "A <b>B</b> C"),
+        ("<b>a</b> c <b>a</b>", [0, 2, 2], "<b>A</b> B <b>C</b>"),
+    ],
+)
+def test_a_tag_without_an_attending_word_is_kept(html, sources, expected):
+    split = SplitHtml(html, split_sentences)
 
-    assert split.join(["A B C"], lambda _: [(0, 0), (2, 0), (4, 4)]) == "A <b>B</b> C"
+    assert split.join(["A B C"], [list(zip([0, 2, 4], sources, strict=True))]) == expected
 
 
 def test_the_place_of_a_token_is_that_of_its_most_attended_source_token():
