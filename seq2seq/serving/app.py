@@ -94,18 +94,15 @@ class Service:
     ) -> None:
         self._config = config
         self._read_keys = read_keys
-        self._api_keys = self._encoded_keys()
+        self._api_keys = read_keys()
         self._metrics = Metrics()
         self._page = render_page(Path(__file__).with_name("page.html"), {})
         self.models = Models(config, load=load, metrics=self._metrics)
 
-    def _encoded_keys(self) -> list[bytes]:
-        return [key.encode() for key in self._read_keys()]
-
     def reload(self) -> None:
         """Read the API keys and the models again; the old ones stay in use if that fails."""
         try:
-            self._api_keys = self._encoded_keys()
+            self._api_keys = self._read_keys()
         except (OSError, ValueError) as error:
             logger.error("the API keys were not read again; the old ones stay in use: %s", error)
         else:
@@ -251,8 +248,9 @@ class Service:
         """Refuse a request without a valid key, if the service has keys."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         key = (token if scheme.lower() == "bearer" else fields.api_key).encode()
+        known = [each.encode() for each in self._api_keys]
         # All keys are compared, so that the time does not reveal which key matched.
-        if self._api_keys and not sum(hmac.compare_digest(key, each) for each in self._api_keys):
+        if known and not sum(hmac.compare_digest(key, each) for each in known):
             raise HTTPException(403, "the API key is missing or wrong")
 
     def _decoding(self, n_best: int, *, beam: int | None = None) -> DecodingConfig:
