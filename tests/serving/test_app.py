@@ -135,6 +135,7 @@ def test_attention_is_left_out_unless_it_is_asked_for(live):
         ({"n_best": 5}, "beam and n_best must be at most 4, alternatives less"),
         ({"n_best": 3, "beam": 2}, "n_best must be at most beam"),
         ({"attention": 1}, "attention: Input should be a valid boolean"),
+        ({"nbest": 2}, "nbest: Extra inputs are not permitted"),
     ],
 )
 def test_a_wrong_detail_is_refused(live, fields, message):
