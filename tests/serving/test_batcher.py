@@ -1,6 +1,6 @@
+import contextlib
 import threading
-import time
-from concurrent.futures import CancelledError, wait
+from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from dataclasses import replace
 
 import pytest
@@ -35,67 +35,53 @@ class Recorder:
 
 @pytest.fixture
 def recorder():
-    recorder = Recorder()
-    yield recorder
-    recorder.gate.set()
+    return Recorder()
 
 
-def shut(recorder, batcher):
-    """Let the first line begin and stop there, so that what follows has to wait."""
+@contextlib.contextmanager
+def shut(recorder, **options):
+    """Yield a batcher whose first line has begun and stops, so that what follows has to wait."""
     recorder.gate.clear()
-    future = batcher.submit(["first"], GREEDY)
-    assert recorder.entered.acquire(timeout=10)
-    return future
+    with Batcher(recorder, **options) as batcher:
+        try:
+            batcher.submit(["first"], GREEDY)
+            assert recorder.entered.acquire(timeout=10)
+            yield batcher
+        finally:
+            recorder.gate.set()
 
 
 def test_answers_are_those_of_the_translator_whoever_shares_the_batch():
     translator = make_translator()
-    expected = {
-        id(decoding): [each.text for each in translator(SENTENCES, decoding)]
-        for decoding in (BEST, GREEDY)
-    }
+    requests = [(line, decoding) for line in SENTENCES for decoding in (BEST, GREEDY)]
 
     with Batcher(translator, batch_size=5) as batcher:
-        futures = [
-            (decoding, index, batcher.submit([line], decoding))
-            for _ in range(3)
-            for index, line in enumerate(SENTENCES)
-            for decoding in (BEST, GREEDY)
-        ]
-        found = [(decoding, index, future.result(30)) for decoding, index, future in futures]
+        futures = [batcher.submit([line], decoding) for line, decoding in 3 * requests]
+        found = [future.result(30)[0].text for future in futures]
 
-    assert [each.text for _, _, [each] in found] == [
-        expected[id(decoding)][index] for decoding, index, _ in found
-    ]
+    assert found == 3 * [translator([line], decoding)[0].text for line, decoding in requests]
 
 
 def test_requests_that_wait_are_translated_together(recorder):
-    with Batcher(recorder, batch_size=3) as batcher:
-        first = shut(recorder, batcher)
+    with shut(recorder, batch_size=3) as batcher:
         futures = [batcher.submit([letter], GREEDY) for letter in "abcd"]
         assert batcher.num_waiting == 4
         recorder.gate.set()
 
-        assert [future.result(10) for future in (first, *futures)] == [
-            ["FIRST"],
-            ["A"],
-            ["B"],
-            ["C"],
-            ["D"],
-        ]
+        assert [future.result(10) for future in futures] == [["A"], ["B"], ["C"], ["D"]]
     assert recorder.lines() == [["first"], ["a", "b", "c"], ["d"]]
     assert len(recorder.threads) == 1
 
 
-def test_a_lone_request_does_not_wait_for_others(recorder):
-    with Batcher(recorder, linger=3600) as batcher:
+@pytest.mark.parametrize("lines", [["a"], ["1", "2", "3"]])
+def test_a_request_does_not_wait_for_others(recorder, lines):
+    with Batcher(recorder, batch_size=2, linger=3600) as batcher:
         for _ in range(3):
-            assert batcher.submit(["a"], GREEDY).result(10) == ["A"]
+            assert batcher.submit(lines, GREEDY).result(10) == [line.upper() for line in lines]
 
 
 def test_after_a_batch_of_several_the_next_one_is_filled(recorder):
-    with Batcher(recorder, batch_size=2, linger=3600) as batcher:
-        shut(recorder, batcher)
+    with shut(recorder, batch_size=2, linger=3600) as batcher:
         both = [batcher.submit([letter], GREEDY) for letter in "ab"]
         recorder.gate.set()
         wait(both, 10)
@@ -108,8 +94,7 @@ def test_after_a_batch_of_several_the_next_one_is_filled(recorder):
 
 def test_clients_that_ask_again_at_once_are_expected_only_once(recorder):
     again = []
-    with Batcher(recorder, batch_size=8, linger=3600) as batcher:
-        shut(recorder, batcher)
+    with shut(recorder, batch_size=8, linger=3600) as batcher:
         for future in [batcher.submit([letter], GREEDY) for letter in "ab"]:
             future.add_done_callback(lambda _: again.append(batcher.submit(["c"], GREEDY)))
         recorder.gate.set()
@@ -118,15 +103,8 @@ def test_clients_that_ask_again_at_once_are_expected_only_once(recorder):
         assert [future.result(10) for future in again] == [["C"], ["C"]]
 
 
-def test_the_rest_of_a_document_does_not_wait_for_others(recorder):
-    with Batcher(recorder, batch_size=2, linger=3600) as batcher:
-        assert batcher.submit(["1", "2", "3"], GREEDY).result(10) == ["1", "2", "3"]
-        assert batcher.submit(["a"], GREEDY).result(10) == ["A"]
-
-
 def test_lines_of_several_requests_take_turns(recorder):
-    with Batcher(recorder, batch_size=4) as batcher:
-        shut(recorder, batcher)
+    with shut(recorder, batch_size=4) as batcher:
         document = batcher.submit(["1", "2", "3", "4", "5", "6"], GREEDY)
         sentence = batcher.submit(["a"], GREEDY)
         recorder.gate.set()
@@ -137,8 +115,7 @@ def test_lines_of_several_requests_take_turns(recorder):
 
 
 def test_requests_of_different_searches_are_translated_apart_and_take_turns(recorder):
-    with Batcher(recorder, batch_size=2) as batcher:
-        shut(recorder, batcher)
+    with shut(recorder, batch_size=2) as batcher:
         futures = [
             batcher.submit(["1", "2", "3"], BEAM),
             batcher.submit(["a"], GREEDY),
@@ -151,8 +128,7 @@ def test_requests_of_different_searches_are_translated_apart_and_take_turns(reco
 
 
 def test_a_failing_line_fails_its_own_request_only(recorder):
-    with Batcher(recorder, batch_size=8) as batcher:
-        shut(recorder, batcher)
+    with shut(recorder, batch_size=8) as batcher:
         good = [batcher.submit([letter], GREEDY) for letter in "ab"]
         bad = batcher.submit(["x", "bad", "bad"], GREEDY)
         recorder.gate.set()
@@ -164,8 +140,7 @@ def test_a_failing_line_fails_its_own_request_only(recorder):
 
 
 def test_more_lines_than_may_wait_are_refused(recorder):
-    with Batcher(recorder, max_waiting=3) as batcher:
-        shut(recorder, batcher)
+    with shut(recorder, max_waiting=3) as batcher:
         accepted = batcher.submit(["a", "b"], GREEDY)
 
         with pytest.raises(RefusedError, match="too many requests wait"):
@@ -177,8 +152,7 @@ def test_more_lines_than_may_wait_are_refused(recorder):
 
 
 def test_lines_that_waited_too_long_are_not_translated(recorder):
-    with Batcher(recorder) as batcher:
-        shut(recorder, batcher)
+    with shut(recorder) as batcher:
         late = batcher.submit(["late", "later"], GREEDY, timeout=0)
         other = batcher.submit(["a"], GREEDY, timeout=3600)
         recorder.gate.set()
@@ -191,8 +165,7 @@ def test_lines_that_waited_too_long_are_not_translated(recorder):
 
 
 def test_a_cancelled_request_frees_its_places_at_once_and_is_not_translated(recorder):
-    with Batcher(recorder, batch_size=1, max_waiting=2) as batcher:
-        shut(recorder, batcher)
+    with shut(recorder, batch_size=1, max_waiting=2) as batcher:
         cancelled = batcher.submit(["a", "b"], GREEDY)
         with pytest.raises(RefusedError, match="too many requests wait"):
             batcher.submit(["c"], GREEDY)
@@ -209,8 +182,7 @@ def test_a_cancelled_request_frees_its_places_at_once_and_is_not_translated(reco
 
 def test_a_request_may_be_repeated_when_it_is_overdue(recorder):
     repeated = []
-    with Batcher(recorder, batch_size=1) as batcher:
-        shut(recorder, batcher)
+    with shut(recorder, batch_size=1) as batcher:
         overdue = batcher.submit(["a"], GREEDY, timeout=0)
         other = batcher.submit(["b"], GREEDY)
         overdue.add_done_callback(lambda _: repeated.append(batcher.submit(["a"], GREEDY)))
@@ -221,8 +193,7 @@ def test_a_request_may_be_repeated_when_it_is_overdue(recorder):
 
 
 def test_a_request_is_translated_by_the_function_that_it_came_for(recorder):
-    with Batcher(recorder, batch_size=2) as batcher:
-        shut(recorder, batcher)
+    with shut(recorder, batch_size=2) as batcher:
         old = batcher.submit(["a", "b", "c"], GREEDY)
         new = batcher.submit(
             ["d"], GREEDY, translate=lambda lines, decoding: [f"new {line}" for line in lines]
@@ -234,40 +205,32 @@ def test_a_request_is_translated_by_the_function_that_it_came_for(recorder):
 
 
 def test_closing_answers_what_was_accepted_and_refuses_the_rest(recorder):
-    batcher = Batcher(recorder, batch_size=2, linger=3600)
-    shut(recorder, batcher)
-    accepted = [batcher.submit([letter], GREEDY) for letter in "abc"]
-    closing = threading.Thread(target=batcher.close)
-    closing.start()
-    while batcher.is_working:
-        time.sleep(0.001)
+    with shut(recorder, batch_size=2, linger=3600) as batcher:
+        accepted = [batcher.submit([letter], GREEDY) for letter in "abc"]
+        closing = threading.Thread(target=batcher.close)
+        closing.start()
+        wait_until(lambda: not batcher.is_working)
 
-    with pytest.raises(RefusedError, match="the service is shutting down"):
-        batcher.submit(["d"], GREEDY)
-    recorder.gate.set()
-    closing.join(10)
-
-    assert [future.result(0) for future in accepted] == [["A"], ["B"], ["C"]]
-
-
-def test_batches_are_reported(recorder):
-    sizes = []
-    with Batcher(recorder, on_batch=lambda size, seconds: sizes.append(size)) as batcher:
-        shut(recorder, batcher)
-        batcher.submit(["a", "b"], GREEDY)
+        with pytest.raises(RefusedError, match="the service is shutting down"):
+            batcher.submit(["d"], GREEDY)
         recorder.gate.set()
+        closing.join(10)
 
-    assert sizes == [1, 2]
+        assert [future.result(0) for future in accepted] == [["A"], ["B"], ["C"]]
 
 
-def test_a_report_that_fails_does_not_stop_the_translations(recorder, caplog):
-    def fail(size, seconds):
+def test_batches_are_reported_by_a_function_that_may_fail(recorder, caplog):
+    sizes = []
+
+    def report(size, seconds):
+        sizes.append(size)
         raise OSError("no space left on device")
 
-    with Batcher(recorder, on_batch=fail) as batcher:
-        answers = [batcher.submit([line], GREEDY).result(10) for line in "ab"]
+    with Batcher(recorder, on_batch=report) as batcher:
+        answers = [batcher.submit(lines, GREEDY).result(10) for lines in (["a"], ["b", "c"])]
 
-    assert answers == [["A"], ["B"]]
+    assert answers == [["A"], ["B", "C"]]
+    assert sizes == [1, 2]
     assert "no space left on device" in caplog.text
 
 
@@ -277,24 +240,12 @@ def test_requests_of_many_threads_lose_nothing():
             raise ValueError
         return [line[::-1] for line in lines]
 
-    answers = {}
+    def ask(line):
+        future = batcher.submit([line], GREEDY)
+        return None if future.exception(10) else future.result()
 
-    def ask(batcher, thread):
-        for number in range(50):
-            line = f"{thread} {number}"
-            try:
-                answers[line] = batcher.submit([line], GREEDY).result(10)
-            except ValueError:
-                answers[line] = None
+    lines = [str(number) for number in range(400)]
+    with Batcher(translate, batch_size=4, linger=0) as batcher, ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(ask, lines))
 
-    with Batcher(translate, batch_size=4, linger=0) as batcher:
-        threads = [threading.Thread(target=ask, args=(batcher, index)) for index in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(30)
-
-    assert answers == {
-        line: None if line.endswith("7") else [line[::-1]]
-        for line in (f"{thread} {number}" for thread in range(8) for number in range(50))
-    }
+    assert answers == [None if line.endswith("7") else [line[::-1]] for line in lines]
