@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -15,7 +16,8 @@ import uvicorn
 from seq2seq.inference.translations import TranslatedHypothesis, Translation
 from seq2seq.search.config import BeamConfig, DecodingConfig
 from seq2seq.serving.app import Service
-from seq2seq.serving.models import LoadedModel, ServeConfig
+from seq2seq.serving.batcher import Translate
+from seq2seq.serving.models import Load, LoadedModel, ServeConfig
 from seq2seq.serving.server import bind, make_server
 from seq2seq.text.sentences import Split, split_sentences
 
@@ -82,10 +84,13 @@ class Shouter:
         )
 
 
-def load_shouter(path: str) -> LoadedModel:
+_SHOUTER = Shouter()
+
+
+def load_shouter(path: str, translate: Translate[Translation] = _SHOUTER) -> LoadedModel:
     """Return a model whose path is its language pair."""
     source, target = path.split("-")
-    return LoadedModel((source, target), Shouter(), split_sentences, name=path, sha256=64 * "a")
+    return LoadedModel((source, target), translate, split_sentences, name=path, sha256=64 * "a")
 
 
 class ShutShouter(Shouter):
@@ -95,9 +100,6 @@ class ShutShouter(Shouter):
         super().__init__(before=self._wait)
         self.begun: list[str] = []
         self._is_open = threading.Event()
-
-    def load(self, path: str) -> LoadedModel:
-        return load_shouter(path)._replace(translate=self)
 
     def open(self) -> None:
         self._is_open.set()
@@ -162,13 +164,14 @@ class Running(NamedTuple):
 def running(
     config: ServeConfig | None = None,
     *,
-    load: Callable[[str], LoadedModel] = load_shouter,
-    api_keys: Sequence[str] = (),
-    read_keys: Callable[[], Sequence[str]] | None = None,
+    translate: Translate[Translation] = _SHOUTER,
+    load: Load | None = None,
+    read_keys: Callable[[], Sequence[str]] = list,
 ) -> Iterator[Running]:
     """Run a service in a thread of this process."""
     config = config or make_serve_config()
-    service = Service(config, load=load, read_keys=read_keys or (lambda: api_keys))
+    load = load or partial(load_shouter, translate=translate)
+    service = Service(config, load=load, read_keys=read_keys)
     bound = bind("127.0.0.1", 0)
     server = make_server(service, config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})

@@ -148,7 +148,7 @@ def run_service(workplace: Path, command: str) -> None:
         keys = read_keys(config.api_keys) if config.api_keys else []
         SERVICES[0].close()
         load = partial(load_model, config=config)
-        live = SERVICES[0].enter_context(running(config, load=load, api_keys=keys))
+        live = SERVICES[0].enter_context(running(config, load=load, read_keys=lambda: keys))
         (workplace / "port").write_text(str(live.port))
 
 

@@ -1,7 +1,7 @@
 import logging
 import re
 
-from tiny_service import Shouter, load_shouter, make_serve_config, running
+from tiny_service import Shouter, make_serve_config, running
 
 from seq2seq.special_tokens import UNK
 
@@ -22,7 +22,7 @@ def test_what_translations_lack_is_counted():
         ]
         return [found[0]._replace(source_ids=[UNK, 4, UNK], hypotheses=cut), *found[1:]]
 
-    with running(load=lambda path: load_shouter(path)._replace(translate=translate)) as live:
+    with running(translate=translate) as live:
         before = values(live.ask("/metrics").content)
         live.translate("ab 7\ncd 8")
         found = values(live.ask("/metrics").content)
@@ -37,10 +37,7 @@ def test_each_request_is_counted_by_path_and_status():
     def fail(lines):
         assert "bad" not in lines
 
-    def load(path):
-        return load_shouter(path)._replace(translate=Shouter(before=fail))
-
-    with running(load=load) as live:
+    with running(translate=Shouter(before=fail)) as live:
         for path in ("/health", "/health?q=secret", "/x1", "/x2"):
             live.ask(path)
         live.translate("bad")

@@ -1,3 +1,5 @@
+from functools import partial
+
 import pytest
 from tiny_service import Shouter, ShutShouter, load_shouter, make_serve_config, wait_until
 from tiny_translator import GREEDY
@@ -63,7 +65,7 @@ def test_after_a_reload_that_failed_all_old_models_answer_until_the_next_one(
             if isinstance(second, BaseException):
                 raise second
             return second
-        return load_shouter(path)._replace(translate=Shouter(state))
+        return load_shouter(path, Shouter(state))
 
     def reload():
         models.reload()
@@ -85,9 +87,7 @@ def test_after_a_reload_that_failed_all_old_models_answer_until_the_next_one(
 
 def test_a_model_that_was_chosen_before_a_reload_answers_after_it(make_models):
     marks = iter("12")
-    models = make_models(
-        "de-en", load=lambda path: load_shouter(path)._replace(translate=Shouter(next(marks)))
-    )
+    models = make_models("de-en", load=lambda path: load_shouter(path, Shouter(next(marks))))
     chosen = models["de", "en"]
 
     models.reload()
@@ -98,7 +98,9 @@ def test_a_model_that_was_chosen_before_a_reload_answers_after_it(make_models):
 
 def test_models_are_ready_while_one_of_them_has_room(make_models):
     shut = ShutShouter()
-    models = make_models("de-en", "en-de", load=shut.load, max_waiting=1)
+    models = make_models(
+        "de-en", "en-de", load=partial(load_shouter, translate=shut), max_waiting=1
+    )
 
     def are_ready_with_full(pair):
         number = len(shut.begun)
@@ -109,8 +111,10 @@ def test_models_are_ready_while_one_of_them_has_room(make_models):
 
     are_ready = [are_ready_with_full(pair) for pair in models.pairs]
     shut.open()
+    models.close()
 
     assert are_ready == [True, False]
+    assert not models.are_ready
 
 
 def test_the_log_and_the_metrics_name_the_models_in_use(make_models, caplog):
@@ -129,14 +133,6 @@ def test_the_log_and_the_metrics_name_the_models_in_use(make_models, caplog):
     infos = [e for e in metrics.text().decode().splitlines() if e.startswith("seq2seq_model_info{")]
     labels = f'name="run",pair="de-en",sha256="222222222222",version="{__version__}"'
     assert infos == [f"seq2seq_model_info{{{labels}}} 1.0"]
-
-
-def test_closed_models_are_not_ready(make_models):
-    models = make_models("de-en")
-
-    models.close()
-
-    assert not models.are_ready
 
 
 def test_a_model_of_several_languages_answers_for_each_pair(make_models):

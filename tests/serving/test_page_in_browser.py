@@ -194,7 +194,7 @@ def test_nothing_is_wider_than_a_phone(browser, scheme, width):
 
 
 def test_a_service_with_keys_asks_for_one(browser):
-    with running(load=load, api_keys=KEYS) as service:
+    with running(load=load, read_keys=lambda: KEYS) as service:
         open_page(browser, service)
         find(browser, "text").send_keys("ja")
         wait_for(browser, lambda: "the API key is missing" in find(browser, "status").text)
