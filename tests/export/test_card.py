@@ -44,8 +44,9 @@ def test_the_code_of_the_card_translates(exported, monkeypatch, capsys):
     assert capsys.readouterr().out.strip()
 
 
-def test_metadata_names_languages_licence_and_scores():
-    found = metadata(card())
+def test_card_names_languages_licence_scores_and_examples():
+    text = card()
+    found = metadata(text)
 
     assert found["language"] == ["de", "en"]
     assert (found["license"], found["pipeline_tag"]) == ("mit", "translation")
@@ -56,14 +57,10 @@ def test_metadata_names_languages_licence_and_scores():
         "chrf": 40.0,
         "ter": 70.0,
     }
-
-
-def test_scores_come_with_their_signature_and_examples():
-    text = card()
-
     assert "nrefs:1|case:mixed" in text
     assert "| ein hund | a dog | the dog |" in text
     assert "12,345 target tokens in 2.5 epochs" in text
+    assert "other sentences" not in text
 
 
 def test_bars_in_a_sentence_do_not_break_the_table():
@@ -82,7 +79,6 @@ def test_checkpoint_without_results_names_none():
 
 def test_int8_says_that_neighbours_may_change_a_text():
     assert "int8: the other sentences" in card(precision=ExportPrecision.int8)
-    assert "other sentences" not in card()
 
 
 @pytest.mark.parametrize("split", ["test", "valid"])

@@ -87,23 +87,19 @@ def test_missing_or_changed_file_is_named(folder, name):
 
 @pytest.mark.parametrize("name", ["encoder.onnx", "step.onnx", "source.spm", "target.spm"])
 @pytest.mark.parametrize("content", ["half", "empty", "step.onnx"])
-def test_wrong_file_with_a_new_hash_is_one_line(folder, name, content):
+def test_wrong_file_with_a_new_hash_is_one_line(folder, exported, name, content):
     whole = (folder / name).read_bytes()
     parts = {"half": whole[: len(whole) // 2], "empty": b""}
     other = parts[content] if content in parts else (folder / content).read_bytes()
     (folder / name).write_bytes(other)
     if other == whole:
         return
-    change(folder, files=read_hashes(folder) | {name: file_sha256(folder / name)})
+    change(folder, files=read_runtime(exported).files | {name: file_sha256(folder / name)})
 
     with pytest.raises(ValueError, match="; export the model again") as error:
         OnnxTranslator.load(folder)
 
     assert "\n" not in str(error.value)
-
-
-def read_hashes(folder):
-    return json.loads((folder / "runtime.json").read_text())["files"]
 
 
 def test_card_and_checkpoint_may_be_edited_and_removed(folder, exported):

@@ -100,7 +100,7 @@ def test_operation_that_onnx_lacks_is_one_line(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["encoder.onnx", "step.onnx"])
-def test_axes_are_named(exported, name):
+def test_graph_names_its_axes_and_no_path_of_this_machine(exported, name):
     graph = onnx.load(exported / name).graph
 
     axes = {
@@ -109,8 +109,4 @@ def test_axes_are_named(exported, name):
         for size in value.type.tensor_type.shape.dim
     }
     assert {axis for axis in axes if isinstance(axis, str)} <= set("BKRSW")
-
-
-@pytest.mark.parametrize("name", ["encoder.onnx", "step.onnx"])
-def test_graph_does_not_name_paths_of_this_machine(exported, name):
     assert b".py" not in (exported / name).read_bytes()

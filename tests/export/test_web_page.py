@@ -21,23 +21,14 @@ def page(exported, tmp_path_factory):
     return path.read_text(encoding="utf-8")
 
 
-def block(page, name):
-    return re.search(rf'<script type="[^"]*" id="{name}">([^<]*)</script>', page)[1]
-
-
 @needs_web_runtime
-def test_policy_allows_no_other_script_style_or_request(page):
+def test_page_describes_the_model_and_allows_no_other_script_style_or_request(page):
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1]
 
     assert policy.startswith("default-src 'none'")
     assert "'unsafe-inline'" not in policy
     assert "'unsafe-eval'" not in policy
-
-
-@needs_web_runtime
-def test_page_describes_the_model(page):
-    found = json.loads(block(page, "model"))
-
+    found = json.loads(re.search(r'<script type="[^"]*" id="model">([^<]*)</script>', page)[1])
     assert (found["source"], found["target"]) == ("de", "en")
     assert found["examples"] == EXAMPLES
     assert found["decoding"]["early_stopping"] == "exact"

@@ -56,12 +56,6 @@ def page(exported, tmp_path_factory):
     return path
 
 
-def export_checkpoint(checkpoint, directory):
-    save_checkpoint(directory / "best.pt", checkpoint)
-    export_model(directory / "best.pt", directory / "folder")
-    return directory / "folder"
-
-
 @pytest.fixture
 def shown(browser, page):
     """Return the browser with the page; the console must stay empty."""
@@ -80,6 +74,13 @@ def open_translator(browser, path):
 
 def wait_for(browser, condition):
     WebDriverWait(browser, 60).until(lambda _: browser.execute_script(condition), condition)
+
+
+def write(browser, text):
+    box = browser.find_element(By.ID, "text")
+    box.clear()
+    box.send_keys(text)
+    wait_for(browser, "return !isBusy")
 
 
 def translate(browser, lines, decoding):
@@ -131,8 +132,9 @@ def test_translations_are_those_of_the_exported_model(shown, exported, decoding)
     ids=" ".join,
 )
 def test_other_models_translate_as_well(browser, tmp_path, overrides):
-    checkpoint = make_exportable(*overrides, deviation=0.3)
-    folder, path = export_checkpoint(checkpoint, tmp_path), tmp_path / "page.html"
+    folder, path = tmp_path / "folder", tmp_path / "page.html"
+    save_checkpoint(tmp_path / "best.pt", make_exportable(*overrides, deviation=0.3))
+    export_model(tmp_path, folder)
     write_page(folder, path, runtime=load_web_runtime(CACHE))
     open_translator(browser, path)
 
@@ -167,32 +169,20 @@ def test_a_text_is_translated_sentence_by_sentence(shown, exported):
         assert sum(sums) == sums[owner]  # no weight in another sentence
 
 
-def test_page_shows_a_translation_while_one_types(shown, exported):
-    box = shown.find_element(By.ID, "text")
-    box.clear()
-    box.send_keys("zwei kinder spielen")
-    wait_for(shown, "return !isBusy")
+def test_page_shows_a_translation_while_one_types_and_the_one_that_is_chosen(shown, exported):
+    write(shown, "zwei kinder spielen")
 
     size = BeamConfig(beam_size=5, n_best=5)
     expected = OnnxTranslator.load(exported)(["zwei kinder spielen"], size)[0]
     assert shown_texts(shown) == [each.text or "(no text)" for each in expected.hypotheses]
     assert texts_of(shown, ".source .token span") == labels_of(expected.source_tokens)
     assert texts_of(shown, ".target .token span") == labels_of(expected.best.tokens)
-
-
-def test_choosing_another_translation_shows_its_tokens(shown, exported):
-    expected = OnnxTranslator.load(exported)(EXAMPLES[:1], BeamConfig(n_best=5))[0]
-
     shown.find_elements(By.CSS_SELECTOR, "#hypotheses label")[2].click()
-
     assert texts_of(shown, ".target .token span") == labels_of(expected.hypotheses[2].tokens)
 
 
 def test_text_without_words_shows_nothing(shown):
-    box = shown.find_element(By.ID, "text")
-    box.clear()
-    box.send_keys("   ")
-    wait_for(shown, "return !isBusy")
+    write(shown, "   ")
 
     assert shown_texts(shown) == []
     assert not shown.find_element(By.CLASS_NAME, "weights").is_displayed()
