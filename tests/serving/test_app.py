@@ -1,6 +1,6 @@
 import re
-import threading
 import urllib.error
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from libretranslatepy import LibreTranslateAPI
@@ -182,19 +182,16 @@ def test_languages_and_settings_are_libretranslates(live):
 
 def test_a_full_queue_is_answered_by_503_and_is_not_ready():
     shut = ShutShouter()
-    with running(make_serve_config(max_waiting=2), translate=shut) as live:
+    config = make_serve_config(max_waiting=2)
+    with running(config, translate=shut) as live, ThreadPoolExecutor(3) as pool:
         assert live.ask("/ready").status == 200
-        threads = [threading.Thread(target=live.translate, args=(text,)) for text in "xyz"]
-        threads[0].start()
+        pool.submit(live.translate, "x")
         wait_until(lambda: shut.begun)
-        for thread in threads[1:]:
-            thread.start()
+        pool.map(live.translate, "yz")
         wait_until(lambda: live.service.models.num_waiting == 2)
         refused, ready, healthy = live.translate("ja"), live.ask("/ready"), live.ask("/health")
         metrics = live.ask("/metrics").content.decode()
         shut.open()
-        for thread in threads:
-            thread.join(20)
 
     assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
     assert refused.content == {"error": "too many requests wait"}

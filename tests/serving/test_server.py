@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tiny_service import (
@@ -136,16 +137,15 @@ def test_without_file_descriptors_silent_connections_make_room_in_one_line(monke
 
 def test_a_request_whose_client_has_gone_is_not_translated():
     shut = ShutShouter()
-    with running(translate=shut) as live:
-        waiting = threading.Thread(target=live.translate, args=("first",))
-        waiting.start()
+    with running(translate=shut) as live, ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(live.translate, "first")
         wait_until(lambda: shut.begun)
         with live.connect() as connection:
             connection.sendall(REQUEST.replace(b"ja", b"no"))
             wait_until(lambda: live.service.models.num_waiting)
         wait_until(lambda: 'status="499"' in live.ask("/metrics").content.decode())
         shut.open()
-        waiting.join(20)
+        waiting.result(20)
         live.translate("last")
 
     assert shut.begun == ["first", "last"]
@@ -184,16 +184,16 @@ def test_reloading_under_load_answers_every_request_by_one_of_the_models(caplog)
         while not is_over.is_set():
             answers.append(live.translate("Ja. Nein. Ja."))
 
-    with running(load=lambda path: load_shouter(path, Shouter(f" {next(marks)}"))) as live:
-        threads = [threading.Thread(target=ask) for _ in range(4)]
-        for thread in threads:
-            thread.start()
+    def load(path):
+        return load_shouter(path, Shouter(f" {next(marks)}"))
+
+    with running(load=load) as live, ThreadPoolExecutor(4) as pool:
+        for _ in range(4):
+            pool.submit(ask)
         wait_until(lambda: answers)
         for _ in range(5):
             live.service.models.reload()
         is_over.set()
-        for thread in threads:
-            thread.join(20)
         metrics = live.ask("/metrics").content.decode()
         last = live.translate("Ja.").content
 
