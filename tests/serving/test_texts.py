@@ -30,13 +30,6 @@ def test_line_ends_and_paragraphs_are_kept(text):
     assert joined.count("<") == len(split.sentences)
 
 
-def test_translations_come_to_the_place_of_their_sentence():
-    split = split_text("Ja. Nein.\n\n Ja!\r\n", split_sentences)
-
-    assert split.sentences == ["Ja.", "Nein.", " Ja!"]
-    assert split.join(["Yes.", "No.", "Yes!"]) == "Yes. No.\n\nYes!\r\n"
-
-
 @pytest.mark.parametrize("read", [split_text, SplitHtml])
 def test_chinese_translations_are_joined_without_spaces(read):
     assert read("Ja. Nein.", split_sentences).join(["\u662f\u3002", "\u4e0d\u3002"]) == (
