@@ -52,25 +52,23 @@ def test_value_of_another_type_is_refused_or_changes_nothing(folder, exported, k
 
 
 @pytest.mark.parametrize(
-    ("decoding", "message"),
+    ("key", "value", "message"),
     [
-        ({"name": "mbr"}, "no valid 'mbr'"),
-        ({"name": "greedy", "beam_size": 3}, "unexpected keyword argument 'beam_size'"),
-        ({"name": "beam", "beam_size": "5"}, "decoding.beam_size='5' must be an integer"),
-        ({"name": "beam", "coverage_penalty": 0.2}, "decoding.coverage_penalty=0.2"),
+        ("format", 9, f"format 9, but this version reads {FORMAT}; export"),
+        ("decoding", {"name": "mbr"}, "no valid 'mbr'"),
+        ("decoding", {"name": "greedy", "beam_size": 3}, "unexpected keyword argument 'beam_size'"),
+        (
+            "decoding",
+            {"name": "beam", "beam_size": "5"},
+            "beam_size='5' must be an integer",
+        ),
+        ("decoding", {"name": "beam", "coverage_penalty": 0.2}, "decoding.coverage_penalty=0.2"),
     ],
 )
-def test_search_that_an_exported_model_lacks_is_named(folder, decoding, message):
-    change(folder, decoding=decoding)
+def test_format_and_search_that_this_version_lacks_are_named(folder, key, value, message):
+    change(folder, **{key: value})
 
     with pytest.raises(ValueError, match=message):
-        read_runtime(folder)
-
-
-def test_other_format_is_named(folder):
-    change(folder, format=9)
-
-    with pytest.raises(ValueError, match=f"format 9, but this version reads {FORMAT}; export"):
         read_runtime(folder)
 
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tiny_export import SENTENCES, make_exportable
+from tiny_export import SENTENCES
 
 from seq2seq import BeamConfig, GreedyConfig, MbrConfig, SamplingConfig, Translator
 from seq2seq.export.folder import read_runtime
 from seq2seq.export.search import Step, search
-from seq2seq.export.translator import OnnxTranslator, SubwordTokenizer
+from seq2seq.export.translator import OnnxTranslator
 from seq2seq.search.config import EarlyStopping, LengthPenaltyForm
 
 BEAM = BeamConfig(beam_size=4, n_best=3)
@@ -134,19 +134,6 @@ print(translation.text, loaded & {{"torch", "hydra", "omegaconf", "onnx", "sacre
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith(" set()\n")
-
-
-def test_tokenizer_is_that_of_the_checkpoint(exported):
-    expected = make_exportable().tokenizers.source
-
-    tokenizer = SubwordTokenizer(exported / "source.spm", expected.rules)
-
-    rows = tokenizer.encode(SENTENCES)
-    assert tokenizer.rules.normalizes
-    assert len(tokenizer) == len(expected)
-    assert rows == expected.encode(SENTENCES)
-    assert [tokenizer.decode(row) for row in rows] == [expected.decode(row) for row in rows]
-    assert [tokenizer.tokens(row) for row in rows] == [expected.tokens(row) for row in rows]
 
 
 class NanModel:
