@@ -45,7 +45,8 @@ class _Request(Generic[_Result]):
     translate: Translate[_Result]
     deadline: float
     future: Future[list[_Result]] = field(default_factory=Future)
-    results: dict[int, _Result] = field(default_factory=dict)
+    results: list[_Result] = field(default_factory=list)
+    """Results of the first lines; lines are taken and translated in order."""
     num_taken: int = 0
 
     def joins(self, other: "_Request[_Result]") -> bool:
@@ -171,9 +172,7 @@ class Batcher(Generic[_Result]):
         self._thread.join()
 
     def _work(self) -> None:
-        while (batch := self._next_batch()) is not None:
-            if not batch:
-                continue  # all requests were cancelled or overdue
+        while batch := self._next_batch():
             begin = time.monotonic()
             try:
                 self._translate_rows(batch)
@@ -191,19 +190,19 @@ class Batcher(Generic[_Result]):
                 self._open_until = end + self._linger * num_answered if is_open else -math.inf
                 self._num_expected = min(self._batch_size, self._num_expected + num_answered)
 
-    def _next_batch(self) -> list[_Row[_Result]] | None:
-        """Wait for requests and take lines from them; return None if no more requests will come."""
+    def _next_batch(self) -> list[_Row[_Result]]:
+        """Wait for requests and take lines from them; no line means that no more will come."""
         with self._changed:
-            while not self._requests and not self._is_closed:
-                self._changed.wait()
-            while self._num_waiting < self._num_expected and not self._is_closed:
-                if (left := self._open_until - time.monotonic()) <= 0:
-                    break
-                self._changed.wait(left)
-            self._drop_unwanted()
-            if not self._requests:
-                return None if self._is_closed else []
-            return self._take_lines()
+            while self._requests or not self._is_closed:
+                self._changed.wait_for(lambda: self._requests or self._is_closed)
+                self._changed.wait_for(
+                    lambda: self._num_waiting >= self._num_expected or self._is_closed,
+                    timeout=self._open_until - time.monotonic(),
+                )
+                self._drop_unwanted()
+                if self._requests:
+                    return self._take_lines()
+        return []
 
     def _take_lines(self) -> list[_Row[_Result]]:
         """Take lines, in turns, from the requests that can be translated with the first request."""
@@ -241,13 +240,12 @@ class Batcher(Generic[_Result]):
         lines = [request.lines[index] for request, index in batch]
         found = request.translate(lines, request.decoding)
         self._num_expected = self._num_waiting  # read before the clients send new requests
-        for (request, index), result in zip(batch, list(found), strict=True):
-            request.results[index] = result
+        for (request, _), result in list(zip(batch, found, strict=True)):
+            request.results.append(result)
         for request in {id(request): request for request, _ in batch}.values():
             is_complete = len(request.results) == len(request.lines)
             if is_complete and request.future.set_running_or_notify_cancel():
-                results = [request.results[index] for index in range(len(request.lines))]
-                request.future.set_result(results)
+                request.future.set_result(request.results)
 
     def _translate_alone(self, row: _Row[_Result]) -> None:
         request, _ = row
