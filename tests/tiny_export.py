@@ -1,5 +1,7 @@
 """A tiny checkpoint with sub-words, which can be exported, for tests."""
 
+from dataclasses import replace
+
 import torch
 
 from seq2seq.attention.base import AttentionConfig
@@ -7,6 +9,7 @@ from seq2seq.checkpoints.checkpoint import Checkpoint
 from seq2seq.config.schema import build_model, load_config
 from seq2seq.data.corpus import Pair
 from seq2seq.data.tokenizers.interface import train_tokenizers
+from seq2seq.search.config import BeamConfig, EarlyStopping, LengthPenaltyForm
 from seq2seq.special_tokens import EOS
 
 TEXTS = [
@@ -24,6 +27,15 @@ SENTENCES = [
     "eine frau spielt",
     "  der mann liest 12\u00a0bu\u0308cher und 7",
     "1 2 3 4 5 6 7 8 9 10 11 12",
+]
+BEAM = BeamConfig(beam_size=4, n_best=3)
+BEAMS = [
+    BEAM,
+    replace(BEAM, length_penalty=0.0),
+    replace(BEAM, length_penalty_form=LengthPenaltyForm.average),
+    replace(BEAM, early_stopping=EarlyStopping.first),
+    replace(BEAM, max_length_ratio=0.0, max_length_offset=2),
+    BeamConfig(beam_size=200, n_best=200, max_length_ratio=0.0, max_length_offset=3),
 ]
 _SIZES = ("encoder.embedding_size", "decoder.embedding_size", "decoder.readout_size")
 

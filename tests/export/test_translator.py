@@ -4,25 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tiny_export import SENTENCES
+from tiny_export import BEAM, BEAMS, SENTENCES
 
 from seq2seq import BeamConfig, GreedyConfig, MbrConfig, SamplingConfig, Translator
 from seq2seq.export.folder import read_runtime
 from seq2seq.export.search import Step, search
 from seq2seq.export.translator import OnnxTranslator
-from seq2seq.search.config import EarlyStopping, LengthPenaltyForm
 
-BEAM = BeamConfig(beam_size=4, n_best=3)
-CASES = [
-    GreedyConfig(),
-    GreedyConfig(max_length_ratio=0.0, max_length_offset=3),
-    BEAM,
-    replace(BEAM, length_penalty=0.0),
-    replace(BEAM, length_penalty_form=LengthPenaltyForm.average),
-    replace(BEAM, early_stopping=EarlyStopping.first),
-    replace(BEAM, max_length_ratio=0.0, max_length_offset=2),
-    BeamConfig(beam_size=200, n_best=200, max_length_ratio=0.0, max_length_offset=3),
-]
+GREEDY = [GreedyConfig(), GreedyConfig(max_length_ratio=0.0, max_length_offset=3)]
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +25,9 @@ def translator(exported):
 
 
 @pytest.mark.parametrize(
-    ("decoding", "batch_size"), [*((each, 3) for each in CASES), (BEAM, 1), (BEAM, 64)], ids=repr
+    ("decoding", "batch_size"),
+    [*((each, 3) for each in GREEDY + BEAMS), (BEAM, 1), (BEAM, 64)],
+    ids=repr,
 )
 def test_translations_are_those_of_the_translator(original, translator, decoding, batch_size):
     lines = [*SENTENCES, "Ein hund. Zwei kinder --- im park!  Ja", "12:30"]

@@ -1,6 +1,6 @@
 """The page that translates, opened from a file in headless Chromium, without a network."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from enum import Enum
 
 import numpy as np
@@ -8,7 +8,7 @@ import pytest
 from headless_browser import needs_browser, open_browser, open_page
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
-from tiny_export import SENTENCES, make_exportable
+from tiny_export import BEAM, BEAMS, SENTENCES, make_exportable
 from web_runtime_cache import CACHE, needs_web_runtime
 
 from seq2seq import BeamConfig, GreedyConfig
@@ -17,19 +17,8 @@ from seq2seq.export.exporting import export_model
 from seq2seq.export.translator import OnnxTranslator
 from seq2seq.export.web_page import write_page
 from seq2seq.export.web_runtime import load_web_runtime
-from seq2seq.search.config import EarlyStopping, LengthPenaltyForm
 
 pytestmark = [needs_browser, needs_web_runtime]
-BEAM = BeamConfig(beam_size=4, n_best=3)
-CASES = [
-    BeamConfig(beam_size=1),
-    BEAM,
-    replace(BEAM, length_penalty=0.0),
-    replace(BEAM, length_penalty_form=LengthPenaltyForm.average),
-    replace(BEAM, early_stopping=EarlyStopping.first),
-    replace(BEAM, max_length_ratio=0.0, max_length_offset=2),
-    BeamConfig(beam_size=200, n_best=200, max_length_ratio=0.0, max_length_offset=3),
-]
 EXAMPLES = ["ein hund rennt", "zwei"]
 TRANSLATE = """const [lines, config, done] = arguments;
 (async () => {
@@ -109,7 +98,7 @@ def assert_same(found, expected):
             )
 
 
-@pytest.mark.parametrize("decoding", CASES, ids=repr)
+@pytest.mark.parametrize("decoding", [BeamConfig(beam_size=1), *BEAMS], ids=repr)
 def test_translations_are_those_of_the_exported_model(shown, exported, decoding):
     translator = OnnxTranslator.load(exported, threads=1)
     sentences = [*SENTENCES, SENTENCES[0].upper()]
