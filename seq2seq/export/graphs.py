@@ -9,7 +9,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import cast
 
 import onnx
 import torch
@@ -50,17 +50,7 @@ class OnnxGRU(nn.Module):
     def __init__(self, gru: BidirectionalGRU) -> None:
         super().__init__()
         self.residual, self.hidden_size = gru.residual, gru.hidden_size
-        self.layers = [
-            [
-                torch.stack(pair)
-                for pair in zip(
-                    _onnx_parameters(gru, f"l{layer}"),
-                    _onnx_parameters(gru, f"l{layer}_reverse"),
-                    strict=True,
-                )
-            ]
-            for layer in range(gru.num_layers)
-        ]
+        self.layers = [_onnx_parameters(gru, layer) for layer in range(gru.num_layers)]
 
     def forward(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Run over sequences as `BidirectionalGRU.forward` does."""
@@ -107,14 +97,17 @@ def _onnx_gru(
     return states, last
 
 
-def _onnx_parameters(gru: BidirectionalGRU, suffix: str) -> list[Tensor]:
-    """Return the weights of one direction, with the gates in the order z, r, n of ONNX."""
-    ordered = []
-    for parameter in direction_parameters(gru, suffix):
-        reset, update, new = parameter.detach().chunk(3)
-        ordered.append(torch.cat((update, reset, new)))
-    weight, recurrence, *biases = ordered
-    return [weight, recurrence, torch.cat(biases)]
+def _onnx_parameters(gru: BidirectionalGRU, layer: int) -> list[Tensor]:
+    """Return the weights of both directions, with the gates in the order z, r, n of ONNX."""
+    directions = []
+    for suffix in (f"l{layer}", f"l{layer}_reverse"):
+        ordered = []
+        for parameter in direction_parameters(gru, suffix):
+            reset, update, new = parameter.detach().chunk(3)
+            ordered.append(torch.cat((update, reset, new)))
+        weight, recurrence, *biases = ordered
+        directions.append([weight, recurrence, torch.cat(biases)])
+    return [torch.stack(pair) for pair in zip(*directions, strict=True)]
 
 
 class EncoderGraph(nn.Module):
@@ -210,23 +203,22 @@ def write_graphs(model: Seq2Seq, folder: Path, symbols: Sequence[int] = ()) -> l
     """
     model = copy.deepcopy(model).requires_grad_(False).eval()
     with kernels_in_use(Kernels.plain), torch.no_grad():
-        example, longer = (_Example.of(model, source_length=length) for length in (5, 6))
+        source_ids, memory, state, later = _example(model, source_length=5)
+        *_, longer, _ = _example(model, source_length=6)
         if isinstance(model.decoder.output, TiedOutput):
             model.decoder.output = model.decoder.output.copied()  # int8 needs a constant weight
         model.encoder.gru = OnnxGRU(model.encoder.gru)  # type: ignore[assignment]
-        names = [f"state_{index}" for index in range(len(example.states))]
+        names = [f"state_{index}" for index in range(len(_tensors(state)))]
         # An axis that is longer for a longer source is named S; an axis that grows in each step is
         # named T.
         axes = {
             name: ["R", *map(_axis, *(each.shape[1:] for each in states))]
-            for name, *states in zip(
-                names, example.states, longer.states, example.next_states, strict=True
-            )
+            for name, *states in zip(names, *map(_tensors, (state, longer, later)), strict=True)
         }
         encoder_axes = _AXES | {name: ["B", *each[1:]] for name, each in axes.items()}
         _write_graph(
             EncoderGraph(model),
-            (example.source_ids, example.memory.source_mask),
+            (source_ids, memory.source_mask),
             path=folder / ENCODER,
             inputs=["source_ids", "source_mask"],
             outputs=[*_MEMORY, *names],
@@ -234,14 +226,14 @@ def write_graphs(model: Seq2Seq, folder: Path, symbols: Sequence[int] = ()) -> l
         )
         new_axes = {f"new_{name}": each for name, each in axes.items()}
         _write_graph(
-            StepGraph(model, example.state, symbols),
+            StepGraph(model, state, symbols),
             (
                 torch.full((_SENTENCES, _WIDTH), BOS),
                 torch.zeros(_SENTENCES, _WIDTH),
                 torch.arange(_WIDTH + 2),
-                *example.memory,
+                *memory,
                 [torch.zeros(_SENTENCES * _WIDTH, len(symbols), dtype=torch.bool)][: len(symbols)],
-                list(example.next_states),
+                _tensors(later),
             ),
             path=folder / STEP,
             inputs=[
@@ -258,27 +250,19 @@ def write_graphs(model: Seq2Seq, folder: Path, symbols: Sequence[int] = ()) -> l
 _SENTENCES, _WIDTH = 3, 2
 
 
-class _Example(NamedTuple):
-    """Inputs that a graph is traced with, and states before and after a step."""
-
-    source_ids: Tensor
-    memory: Memory
-    state: DecoderState
-    states: list[Tensor]
-    next_states: list[Tensor]
-
-    @classmethod
-    def of(cls, model: Seq2Seq, *, source_length: int) -> "_Example":
-        lengths = source_length - torch.arange(_SENTENCES).unsqueeze(1)
-        source_mask = torch.arange(source_length) < lengths
-        source_ids = torch.where(source_mask, UNK, PAD)
-        memory, state = model.encode(source_ids, source_mask)
-        state = state.select(torch.arange(_SENTENCES).repeat_interleave(_WIDTH))
-        later = state
-        for _ in range(3):  # torch.export would treat a size of 1 as constant
-            previous_ids = torch.full((_SENTENCES * _WIDTH,), BOS)
-            later = model.decoder.step(later, previous_ids, memory).state
-        return cls(source_ids, memory, state, _tensors(state), _tensors(later))
+def _example(
+    model: Seq2Seq, *, source_length: int
+) -> tuple[Tensor, Memory, DecoderState, DecoderState]:
+    """Return ids that a graph is traced with, their memory, and states before and after steps."""
+    lengths = source_length - torch.arange(_SENTENCES).unsqueeze(1)
+    source_mask = torch.arange(source_length) < lengths
+    source_ids = torch.where(source_mask, UNK, PAD)
+    memory, state = model.encode(source_ids, source_mask)
+    state = later = state.select(torch.arange(_SENTENCES).repeat_interleave(_WIDTH))
+    for _ in range(3):  # torch.export would treat a size of 1 as constant
+        previous_ids = torch.full((_SENTENCES * _WIDTH,), BOS)
+        later = model.decoder.step(later, previous_ids, memory).state
+    return source_ids, memory, state, later
 
 
 def _axis(size: int, with_longer_source: int, after_steps: int) -> str:
