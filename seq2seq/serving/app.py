@@ -118,12 +118,9 @@ class Service:
             docs_url=None,  # these pages would load files from other hosts
             redoc_url=None,
             responses={"default": {"description": "An error", "model": Error}},
-            exception_handlers={
-                HTTPException: _error,
-                RefusedError: _refused,
-                ClientDisconnect: _gone,
-                Exception: _failure,
-            },
+            exception_handlers=dict.fromkeys(
+                (HTTPException, RefusedError, ClientDisconnect, Exception), _answer_error
+            ),
             lifespan=self._lifespan,
         )
         app.state.config = self._config
@@ -356,22 +353,15 @@ async def _unless_gone(
         gone.cancel()
 
 
-async def _error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
-
-
-async def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RefusedError)
-    return JSONResponse({"error": str(error)}, error.status, {"Retry-After": "1"})
-
-
-async def _gone(request: Request, error: Exception) -> Response:
-    return JSONResponse({"error": "the client has gone"}, 499)
-
-
-async def _failure(request: Request, error: Exception) -> Response:
-    """Answer after an internal error; the server logs it."""
+async def _answer_error(request: Request, error: Exception) -> Response:
+    """Answer after an error; the server logs an internal one."""
+    match error:
+        case HTTPException():
+            return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+        case RefusedError():
+            return JSONResponse({"error": str(error)}, error.status, {"Retry-After": "1"})
+        case ClientDisconnect():
+            return JSONResponse({"error": "the client has gone"}, 499)
     return JSONResponse({"error": "the service failed"}, 500)
 
 
