@@ -2,13 +2,13 @@
 
 import asyncio
 import contextlib
-import dataclasses
 import hmac
 import logging
 import math
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -260,8 +260,7 @@ class Service:
             raise HTTPException(400, f"beam and n_best must be at most {most}, alternatives less")
         if beam == 1:
             return convert_search(config, GreedyConfig)
-        beam_values = {"name": "beam", "beam_size": beam, "n_best": n_best}
-        return BeamConfig(**dataclasses.asdict(config) | beam_values)
+        return replace(convert_search(config, BeamConfig), beam_size=beam, n_best=n_best)
 
     async def _translated(
         self, request: Request, fields: Fields, decoding: DecodingConfig, read: Read
