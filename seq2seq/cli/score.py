@@ -21,9 +21,7 @@ with imports_in_one_line():
         CHOICES,
         ScoringRule,
         choose_bleu_tokenize,
-        describe_long_line,
-        describe_spacing,
-        describe_tokens,
+        text_warnings,
     )
     from seq2seq.evaluation.significance import LEVEL, MetricScore, SystemScores, compare_systems
     from seq2seq.files.atomic import whole_files
@@ -99,12 +97,7 @@ def score_systems(config: ScoreConfig) -> None:
     language = Path(config.reference[0].removesuffix(".gz")).suffix.removeprefix(".")
     bleu_tokenize = choose_bleu_tokenize(config.bleu_tokenize, language=language)
     texts = {name: lines for _, name, lines in named}
-    warnings = (
-        describe_spacing(texts, bleu_tokenize, key="bleu_tokenize"),
-        describe_tokens(texts),
-        describe_long_line(texts),
-    )
-    for warning in filter(None, warnings):
+    for warning in text_warnings(texts, bleu_tokenize, key="bleu_tokenize"):
         logger.warning("%s", warning)
     with (
         whole_files() as new_file,

@@ -9,8 +9,8 @@ How BLEU splits text into words depends on the language.
 import functools
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice, starmap
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -198,39 +198,51 @@ def check_bleu_is_available(tokenize: str, *, key: str) -> None:
         build_bleu(ScoringRule(tokenize), key=key)
 
 
-def describe_spacing(texts: Mapping[str, Sequence[str]], tokenize: str, *, key: str) -> str | None:
-    """Return a warning if a text lacks the spaces that the tokenizer of BLEU needs, else None.
+def text_warnings(texts: Mapping[str, Sequence[str]], tokenize: str, *, key: str) -> Iterator[str]:
+    """Yield warnings about texts that are not as scores expect, at most one of each kind.
 
     Args:
         texts: Lines of each text, by a description of the text for the message.
         tokenize: The tokenizer of BLEU.
         key: Configuration key of the tokenizer, for the message.
     """
-    for name, lines in texts.items():
-        if tokenize in _SPLIT_AT_SPACES and not has_spaces(lines):
-            return (
-                f"{name} has hardly any spaces, so BLEU with {key}={tokenize} takes whole clauses "
-                f"as words; set {key}=char, or zh, ja-mecab or ko-mecab if it is the language"
-            )
-    return None
+    describe_spacing = functools.partial(_describe_spacing, tokenize=tokenize, key=key)
+    for describe in (describe_spacing, _describe_tokens, _describe_long_line):
+        yield from islice(filter(None, starmap(describe, texts.items())), 1)
 
 
-def describe_tokens(texts: Mapping[str, Sequence[str]]) -> str | None:
-    """Return a warning if a text looks split into tokens, which no score expects, else None.
+def _describe_spacing(name: str, lines: Sequence[str], *, tokenize: str, key: str) -> str | None:
+    """Return a warning if a text lacks the spaces that the tokenizer of BLEU needs, else None."""
+    if tokenize not in _SPLIT_AT_SPACES or has_spaces(lines):
+        return None
+    return (
+        f"{name} has hardly any spaces, so BLEU with {key}={tokenize} takes whole clauses "
+        f"as words; set {key}=char, or zh, ja-mecab or ko-mecab if it is the language"
+    )
 
-    Args:
-        texts: Lines of each text, by a description of the text for the message.
-    """
-    for name, lines in texts.items():
-        ends = [line.rstrip()[-2:] for line in lines]
-        stops = [end for end in ends if end.endswith(_FULL_STOPS)]
-        num_apart = sum(end[:1].isspace() for end in stops)
-        if 2 * num_apart > len(stops):
-            return (
-                f"{name} looks tokenized: {num_apart:,} of {len(lines):,} lines end in ' .'; "
-                "detokenize it, for example with sacremoses -l en detokenize"
-            )
-    return None
+
+def _describe_tokens(name: str, lines: Sequence[str]) -> str | None:
+    """Return a warning if a text looks split into tokens, which no score expects, else None."""
+    ends = [line.rstrip()[-2:] for line in lines]
+    stops = [end for end in ends if end.endswith(_FULL_STOPS)]
+    num_apart = sum(end[:1].isspace() for end in stops)
+    if 2 * num_apart <= len(stops):
+        return None
+    return (
+        f"{name} looks tokenized: {num_apart:,} of {len(lines):,} lines end in ' .'; "
+        "detokenize it, for example with sacremoses -l en detokenize"
+    )
+
+
+def _describe_long_line(name: str, lines: Sequence[str]) -> str | None:
+    """Return a warning if a line is so long that its TER takes seconds or minutes, else None."""
+    longest = max(lines, key=lambda line: len(line.split()), default="")
+    if (num_words := len(longest.split())) <= _MOST_WORDS:
+        return None
+    return (
+        f"{name} has a line of {num_words:,} words, {longest[:40]!r}...; its TER is slow "
+        "to compute, so split the line on both sides or remove it"
+    )
 
 
 def has_spaces(lines: Sequence[str]) -> bool:
@@ -254,22 +266,6 @@ def text_lengths(lines: Sequence[str]) -> tuple[list[int], str]:
     if has_spaces(lines):
         return [len(line.split()) for line in lines], "words"
     return [len("".join(line.split())) for line in lines], "characters"
-
-
-def describe_long_line(texts: Mapping[str, Sequence[str]]) -> str | None:
-    """Return a warning if a line is so long that its TER takes seconds or minutes, else None.
-
-    Args:
-        texts: Lines of each text, by a description of the text for the message.
-    """
-    for name, lines in texts.items():
-        longest = max(lines, key=lambda line: len(line.split()), default="")
-        if (num_words := len(longest.split())) > _MOST_WORDS:
-            return (
-                f"{name} has a line of {num_words:,} words, {longest[:40]!r}...; its TER is slow "
-                "to compute, so split the line on both sides or remove it"
-            )
-    return None
 
 
 def corpus_bleu(statistics: Array) -> Array:

@@ -32,9 +32,7 @@ from seq2seq.evaluation.metrics import (
     ScoringRule,
     check_bleu_is_available,
     choose_bleu_tokenize,
-    describe_long_line,
-    describe_spacing,
-    describe_tokens,
+    text_warnings,
 )
 from seq2seq.files.links import GoldLinks
 from seq2seq.runtime.distributed import Ranks
@@ -141,12 +139,7 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
     scored |= {f"valid.{name}": corpus for name, corpus in corpora.other_valid.items()}
     sets = {name: to_score(corpus) for name, corpus in scored.items()}
     references = {f"data.{name}": each.references for name, each in sets.items()}
-    warnings = (
-        describe_spacing(references, tokenize, key=_BLEU_KEY),
-        describe_tokens(references),
-        describe_long_line(references),
-    )
-    for warning in filter(None, warnings):
+    for warning in text_warnings(references, tokenize, key=_BLEU_KEY):
         logger.warning("%s", warning)
     return PreparedData(
         tokenizers=tokenizers,
