@@ -22,13 +22,13 @@ from seq2seq.studies.agreement import Divergences, link_errors, mean_divergence
 from seq2seq.studies.comparison import (
     GROUP,
     MOMENTS,
-    column,
     groups_with_first_test_set,
     have_same_tokens,
     known_measures,
     measure_columns,
     moment,
     number_cell,
+    number_column,
     text_column,
 )
 from seq2seq.studies.runs import RUN_MEASURES, Group, Spread, StudyRun
@@ -183,7 +183,7 @@ def learning_section(groups: Sequence[Group]) -> Section:
         "Updates: from the earliest to the latest run, and scores at the end",
         groups,
         GROUP,
-        (list(map(column, names)), lambda group: [moment(group, name) for name in names]),
+        measure_columns(names, moment),
         measure_columns(beside),
     )
     return Section(title=title, paragraphs=[text], tables=[table])
@@ -206,10 +206,9 @@ def attention_section(groups: Sequence[Group], agreement: Divergences) -> Sectio
         [head for group in groups for head in _heads(group)],
         text_column("Group", attrgetter("group.label")),
         text_column("Run", attrgetter("run.name")),
-        ([Column("Head")], lambda head: [Cell(str(head.number), head.number)]),
-        (
-            list(map(column, _OF_ATTENTION)),
-            lambda head: [number_cell(head.measures.get(name), ".3f") for name in _OF_ATTENTION],
+        number_column("Head", attrgetter("number")),
+        measure_columns(
+            _OF_ATTENTION, lambda head, name: number_cell(head.measures.get(name), ".3f")
         ),
         is_folded=True,
     )

@@ -281,17 +281,14 @@ def text_column(label: str, text: Callable[[Any], str]) -> Part[Any]:
     return [Column(label, is_numeric=False)], lambda item: [Cell(text(item))]
 
 
+def number_column(label: str, number: Callable[[Any], int]) -> Part[Any]:
+    """Return the part of a table with one column of whole numbers."""
+    return [Column(label)], lambda item: [number_cell(number(item), ".0f")]
+
+
 GROUP = text_column("Group", attrgetter("label"))
 """Column of the labels of groups."""
-RUNS: Part[Group] = (
-    [Column("Runs")],
-    lambda group: [number_cell(len(group.runs), ".0f")],
-)
-
-
-def measure_columns(names: Sequence[str]) -> Part[Group]:
-    """Return the part of a table with the means of measures over the runs."""
-    return list(map(column, names)), lambda group: [spread(group, name) for name in names]
+RUNS = number_column("Runs", lambda group: len(group.runs))
 
 
 def column(measure: str) -> Column:
@@ -305,6 +302,11 @@ def spread(group: Group, measure: str) -> Cell:
     if measure in ("aer_of_diagonal", "parameters"):  # these values do not depend on the seed
         found = found._replace(deviation=None)
     return number_cell(found, RUN_MEASURES[measure].form)
+
+
+def measure_columns(names: Sequence[str], cell: Callable[[Any, str], Cell] = spread) -> Part[Any]:
+    """Return the part of a table with measures: their means over the runs, or other cells."""
+    return list(map(column, names)), lambda item: [cell(item, name) for name in names]
 
 
 def moment(group: Group, name: str) -> Cell:

@@ -28,7 +28,7 @@ from seq2seq.studies.comparison import (
     STAR,
     Difference,
     column,
-    number_cell,
+    number_column,
     text_column,
 )
 from seq2seq.studies.runs import Group, StudyRun
@@ -201,21 +201,20 @@ def _intervene(run: StudyRun, intervention: Intervention) -> Sides:
 def _compare(rows: Sequence[GroupLosses], of_rows: Sequence[Sequence[Sides]]) -> None:
     """Add the losses of a group's rows, with Holm's correction over those that change something."""
     for name, loss in LOSSES.items():
-        unchanged: list[tuple[GroupLosses, GroupComparison]] = []
-        tested: list[tuple[GroupLosses, GroupComparison]] = []
-        for row, of_runs in zip(rows, of_rows, strict=True):
+        compared: dict[int, GroupComparison] = {}
+        tested = []
+        for i, of_runs in enumerate(of_rows):
             if of_runs:
                 sides = map(np.stack, zip(*(each[name] for each in of_runs), strict=True))
                 after, before = sides
-                compared = compare_groups(after, before, score=loss.score, paired=True)
-                is_tested = loss.is_tested and not np.allclose(after, before)
-                (tested if is_tested else unchanged).append((row, compared))
-        corrected = correct([compared for _, compared in tested])
-        for (row, _), compared in zip(tested, corrected, strict=True):
-            numbers = loss.numbers(compared)
-            row.losses[name] = Difference(*numbers, compared.p_corrected, compared.covers)
-        for row, compared in unchanged:
-            row.losses[name] = Difference(*loss.numbers(compared), None, compared.covers)
+                compared[i] = compare_groups(after, before, score=loss.score, paired=True)
+                if loss.is_tested and not np.allclose(after, before):
+                    tested.append(i)
+        corrected = correct([compared[i] for i in tested])
+        compared |= zip(tested, corrected, strict=True)
+        for i, found in compared.items():
+            p_value = found.p_corrected if i in tested else None
+            rows[i].losses[name] = Difference(*loss.numbers(found), p_value, found.covers)
 
 
 LOSS_COLUMNS = ["group", "intervention", "runs"]
@@ -253,7 +252,7 @@ def interventions_section(rows: Sequence[GroupLosses]) -> Section:
         rows,
         GROUP,
         text_column("Intervention", attrgetter("intervention")),
-        ([Column("Runs")], lambda row: [number_cell(row.num_runs, ".0f")]),
+        number_column("Runs", attrgetter("num_runs")),
         *map(_loss_columns, LOSSES),
         is_folded=True,
     )

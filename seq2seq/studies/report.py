@@ -22,8 +22,8 @@ from seq2seq.studies.comparison import (
     ON_PAGE,
     BaselineComparison,
     Difference,
-    column,
     group_table,
+    measure_columns,
     moment,
     number_cell,
     spread,
@@ -220,15 +220,15 @@ def _run_table(runs: Sequence[StudyRun]) -> Table:
     names = [name for name in RUN_MEASURES if any(name in run.measures for run in runs)]
     keys = [Column(key, is_numeric=False) for key in runs[0].swept]
 
-    def measures(run: StudyRun) -> list[Cell]:
-        return [number_cell(run.measures.get(name), RUN_MEASURES[name].form) for name in names]
+    def measure(run: StudyRun, name: str) -> Cell:
+        return number_cell(run.measures.get(name), RUN_MEASURES[name].form)
 
     return Table.of(
         f"All runs ({len(runs)})",
         runs,
         text_column("Run", attrgetter("name")),
         (keys, lambda run: list(map(Cell, run.swept.values()))),
-        (list(map(column, names)), measures),
+        measure_columns(names, measure),
         is_folded=True,
     )
 

@@ -391,10 +391,9 @@ def _find_swept_keys(runs: Sequence[StudyRun]) -> None:
     else:
         keys = list(dict.fromkeys(key for run in known for key in run.overrides))
     for key in keys:
-        values = [_value(run, key, runs) for run in runs]
-        of_known = {value for run, value in zip(runs, values, strict=True) if run in known}
-        if len(of_known) > 1:
-            for run, value in zip(runs, values, strict=True):
+        values = {run: _value(run, key, runs) for run in runs}
+        if len({values[run] for run in known}) > 1:
+            for run, value in values.items():
                 run.swept[key] = value
 
 
