@@ -1,5 +1,6 @@
 """Directories of finished and failed runs, without training."""
 
+import csv
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -88,6 +89,12 @@ def read_study(path: Path) -> Study:
     groups, notes = group_runs(runs), []
     lengths = bleu_by_length(groups, (), notes)
     return Study(runs, compare_with_baseline(groups, None), {}, (), notes, lengths)
+
+
+def read_rows(file: Path) -> list[dict[str, str]]:
+    """Return the rows of a table in CSV."""
+    with file.open(newline="") as lines:
+        return list(csv.DictReader(lines))
 
 
 def write_study(path: Path) -> Path:

@@ -1,13 +1,7 @@
-import csv
-
-from tiny_study import write_run, write_study
+import pytest
+from tiny_study import read_rows, write_run, write_study
 
 from seq2seq.cli.report import main
-
-
-def read(path):
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def test_the_tables_of_a_sweep_are_written_again(run, tmp_path):
@@ -19,8 +13,8 @@ def test_the_tables_of_a_sweep_are_written_again(run, tmp_path):
     names = ("leaderboard.csv", "groups.csv", "lengths.csv", "report.html")
     assert err == "".join(f"\n{tmp_path}/{name}" for name in names) + "\n"
     assert all((tmp_path / name).stat().st_size for name in names)
-    assert len(read(tmp_path / "leaderboard.csv")) == 4
-    assert [row["baseline"] for row in read(tmp_path / "groups.csv")] == ["none", ""]
+    assert len(read_rows(tmp_path / "leaderboard.csv")) == 4
+    assert [row["baseline"] for row in read_rows(tmp_path / "groups.csv")] == ["none", ""]
 
 
 def test_tables_and_figures_for_a_paper_are_written(run, tmp_path):
@@ -37,34 +31,23 @@ def test_tables_and_figures_for_a_paper_are_written(run, tmp_path):
     assert "+99.45 to +99.45" in text
 
 
-def test_several_sweeps_are_compared_in_a_new_place(run, tmp_path):
+def test_several_sweeps_are_compared_in_a_new_place_and_patterns_match_directories_only(
+    run, tmp_path
+):
     write_study(tmp_path / "first")
     write_run(tmp_path / "second" / "0-grammar-gaussian", "attention=gaussian", "seed=1")
+    (tmp_path / "second.md").write_text("x")
 
-    run(main, f"sweeps=[{tmp_path}/first,{tmp_path}/second]", f"output={tmp_path / 'all'}")
+    run(main, f"sweeps=[{tmp_path}/first,{tmp_path}/sec*]", f"output={tmp_path / 'all'}")
 
-    rows = read(tmp_path / "all" / "leaderboard.csv")
+    rows = read_rows(tmp_path / "all" / "leaderboard.csv")
+    assert len(rows) == 5
     assert "second/0-grammar-gaussian" in [row["run"] for row in rows]
     assert {row["attention"] for row in rows} == {"none", "dot", "gaussian"}
     assert not (tmp_path / "first" / "groups.csv").exists()
 
 
-def test_a_pattern_matches_directories_only(run, tmp_path):
-    write_study(tmp_path / "all" / "first")
-    (tmp_path / "all" / "README.md").write_text("x")
-
-    run(main, f"sweeps={tmp_path}/all/*", f"output={tmp_path / 'new'}")
-
-    assert len(read(tmp_path / "new" / "leaderboard.csv")) == 4
-
-
-def test_several_sweeps_need_a_place_for_the_files(refusal, tmp_path):
-    line = refusal(main, f"sweeps=[{tmp_path}/a,{tmp_path}/b]")
-
-    assert line == "several directories were given; add output=DIRECTORY"
-
-
-def test_a_single_run_needs_a_place_for_the_files_too(refusal, tmp_path):
+def test_a_single_run_needs_a_place_for_the_files(refusal, tmp_path):
     path = write_run(tmp_path / "run")
     before = sorted(path.iterdir())
 
@@ -74,26 +57,28 @@ def test_a_single_run_needs_a_place_for_the_files_too(refusal, tmp_path):
     assert sorted(path.iterdir()) == before
 
 
-def test_a_mistake_is_one_line(refusal, tmp_path):
-    assert "no such directory" in refusal(main, f"sweeps={tmp_path}/absent")
-    line = refusal(main, f"sweeps={write_study(tmp_path / 'a')}", "baseline=odd")
-    assert line.startswith("baseline=odd is not a group")
-    line = refusal(main, f"sweeps={tmp_path / 'a'}", "format=word")
-    assert "format='word' must be one of: latex, markdown, or null" in line
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["sweeps=[a,b]"], "several directories were given; add output=DIRECTORY"),
+        (["sweeps=absent"], "absent: no such directory"),
+        (["sweeps=study", "baseline=odd"], "baseline=odd is not a group"),
+        (["sweeps=study", "format=word"], "format='word' must be one of: latex, markdown, or null"),
+        # Both are refused before anything is read.
+        (
+            ["sweeps=absent", "interventions=[uniform,unifrom]"],
+            "unknown intervention 'unifrom'; one of: uniform, permuted, ",
+        ),
+        (
+            ["sweeps=absent", "length_bins=[20,10]"],
+            "length_bins=[20,10] must increase and be above 0; for example [10,20]",
+        ),
+    ],
+)
+def test_a_mistake_is_one_line(refusal, tmp_path, arguments, line):
+    write_study(tmp_path / "study")
 
-
-def test_unknown_intervention_is_refused_before_anything_is_read(refusal, tmp_path):
-    line = refusal(main, f"sweeps={tmp_path}/missing", "interventions=[uniform,unifrom]")
-
-    assert line.startswith("unknown intervention 'unifrom'; one of: uniform, permuted, ")
-
-
-def test_ranges_of_length_that_do_not_increase_are_refused_before_anything_is_read(
-    refusal, tmp_path
-):
-    line = refusal(main, f"sweeps={tmp_path}/missing", "length_bins=[20,10]")
-
-    assert line == "length_bins=[20,10] must increase and be above 0; for example [10,20]"
+    assert refusal(main, *arguments).startswith(line)
 
 
 def test_runs_without_a_model_have_no_attributions(run, tmp_path, caplog):

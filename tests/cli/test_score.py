@@ -14,7 +14,6 @@ from seq2seq.evaluation.measures import score_texts
 from seq2seq.evaluation.metrics import DEFAULT_RULE, ScoringRule, signature
 
 METRICS = ("bleu", "chrf", "ter")
-SYSTEMS = {"a.en": GOOD, "b.en": BAD}
 CONFIG = ScoreConfig(
     hypotheses=["a.en"],
     reference=["ref.en"],
@@ -29,7 +28,7 @@ CONFIG = ScoreConfig(
 @pytest.fixture(autouse=True)
 def files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name, lines in {"ref.en": REFERENCE, **SYSTEMS}.items():
+    for name, lines in {"ref.en": REFERENCE, "a.en": GOOD, "b.en": BAD}.items():
         write(name, lines)
 
 
@@ -44,7 +43,7 @@ def scored(**changes):
 
 
 def test_a_single_system_gets_the_scores_of_training_and_no_significance():
-    expected = score_texts(SYSTEMS["a.en"], REFERENCE)
+    expected = score_texts(GOOD, REFERENCE)
 
     found = json.loads(scored())
 
@@ -84,13 +83,13 @@ def test_the_table_has_the_numbers_of_json_and_marks_significant_differences():
 def test_the_table_of_a_single_system_has_only_scores_and_signatures():
     system, *signatures = scored(output_format=ScoreFormat.text).splitlines()[1:]
 
-    expected = score_texts(SYSTEMS["a.en"], REFERENCE)
+    expected = score_texts(GOOD, REFERENCE)
     assert system.split() == ["a.en", *(f"{expected[each]:.2f}" for each in METRICS)]
     assert [line.partition(" ")[0] for line in signatures] == ["", "BLEU", "chrF", "TER"]
 
 
 def test_several_references_are_alternatives():
-    write("other.en", SYSTEMS["a.en"])
+    write("other.en", GOOD)
 
     found = json.loads(scored(reference=["ref.en", "other.en"]))
 
@@ -115,27 +114,27 @@ def test_the_name_of_the_reference_chooses_the_tokenizer_of_bleu(reference, valu
     found = json.loads(scored(reference=[reference], bleu_tokenize=value))
 
     assert f"tok:{tokenize}" in found["signatures"]["bleu"].split("|")
-    expected = score_texts(SYSTEMS["a.en"], REFERENCE, rule=ScoringRule(tokenize))
+    expected = score_texts(GOOD, REFERENCE, rule=ScoringRule(tokenize))
     assert found["systems"][0]["bleu"]["score"] == expected["bleu"]
 
 
-def test_references_without_spaces_are_reported(caplog):
-    write("ref.xx", ["\u6211\u559c\u6b22\u82f9\u679c\u3002" * 3] * len(REFERENCE))
-
-    scored(reference=["ref.xx"])
-
-    [record] = caplog.records
-    assert record.getMessage().startswith("ref.xx has hardly any spaces, so BLEU with b")
-
-
-def test_a_line_whose_ter_is_slow_is_named(caplog):
-    write("ref.en", [*REFERENCE[1:], " ".join(["long"] * 501)])
-    write("a.en", SYSTEMS["a.en"])
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (
+            "\u6211\u559c\u6b22\u82f9\u679c\u3002" * 99,
+            "ref.en has hardly any spaces, so BLEU with b",
+        ),
+        (" ".join(["long"] * 501), "ref.en has a line of 501 words, 'long long"),
+    ],
+)
+def test_a_text_that_scores_do_not_suit_is_reported(caplog, line, message):
+    write("ref.en", [*REFERENCE[1:], line])
 
     scored()
 
-    [message] = caplog.messages
-    assert message.startswith("ref.en has a line of 501 words, 'long long")
+    [found] = caplog.messages
+    assert found.startswith(message)
 
 
 def test_lines_are_read_as_by_translate():
@@ -149,20 +148,14 @@ def test_lines_are_read_as_by_translate():
 
 
 @pytest.mark.parametrize("key", ["hypotheses", "reference"])
-def test_a_file_of_another_length_is_named_with_both_counts(key):
-    write("short.en", REFERENCE[:3])
-    changes = {key: [*getattr(CONFIG, key), "short.en"]}
+@pytest.mark.parametrize(
+    ("number", "message"), [(3, r"has 3 lines .*=ref\.en has 5;"), (0, "is empty; give")]
+)
+def test_a_file_of_another_length_is_named(key, number, message):
+    write("short.en", REFERENCE[:number])
 
-    with pytest.raises(ValueError, match=rf"^{key}=short\.en has 3 lines .*=ref\.en has 5;"):
-        scored(**changes)
-
-
-@pytest.mark.parametrize("key", ["hypotheses", "reference"])
-def test_an_empty_file_is_refused(key):
-    write("empty.en", [])
-
-    with pytest.raises(ValueError, match=rf"^{key}=empty\.en is empty; give"):
-        scored(**{key: ["empty.en"]})
+    with pytest.raises(ValueError, match=rf"^{key}=short\.en {message}"):
+        scored(**{key: [*getattr(CONFIG, key), "short.en"]})
 
 
 def test_a_wrong_argument_is_one_line(refusal):

@@ -1,9 +1,11 @@
 import itertools
+import re
 import sys
 
 import numpy as np
 import pytest
 import sacrebleu
+from tiny_study import BAD, REFERENCE
 
 from seq2seq.evaluation.measures import score_texts
 from seq2seq.evaluation.metrics import (
@@ -21,25 +23,11 @@ from seq2seq.evaluation.metrics import (
 )
 from seq2seq.evaluation.significance import compare_systems
 
-REFERENCES = [
-    "A dog runs through the snow.",
-    "Two men are sitting on a bench.",
-    "The child isn't sleeping, is it?",
-]
-HYPOTHESES = [
-    "A dog runs through snow.",
-    "Two men sit on a bench.",
-    "The child is not sleeping, is it?",
-]
-
-
 SUBJECTS = ["\u72ac", "\u732b", "\u5c11\u5e74", "\u5973\u306e\u4eba", "\u5148\u751f"]
 PLACES = ["\u516c\u5712\u3067", "\u5ddd\u306e\u305d\u3070\u3067", "\u96ea\u306e\u4e2d\u3067"]
 OBJECTS = ["\u672c\u3092", "\u6c34\u3092", "\u5199\u771f\u3092", "\u6b4c\u3092"]
 VERBS = ["\u8aad\u3093\u3067\u3044\u307e\u3059", "\u98f2\u307f\u307e\u3057\u305f"]
 KEY = "training.validation.bleu_tokenize"
-
-
 JAPANESE = [
     f"{subject}\u304c{place}{thing}{VERBS[i % 2]}\u3002"
     for i, (subject, place, thing) in enumerate(itertools.product(SUBJECTS, PLACES, OBJECTS))
@@ -134,13 +122,13 @@ def test_a_missing_extra_is_named(monkeypatch, tokenize, module, extra):
     tokenizer_module = f"sacrebleu.tokenizers.tokenizer_{tokenize.replace('-', '_')}"
     monkeypatch.delitem(sys.modules, tokenizer_module, raising=False)
 
-    with pytest.raises(ValueError, match="packages are missing") as caught:
-        check_bleu_is_available(tokenize, key=KEY)
-
-    assert str(caught.value) == (
+    message = (
         f"BLEU cannot use {KEY}={tokenize}: packages are missing; "
         f"pip install '.[{extra}]' in a checkout, or set {KEY}=char"
     )
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        check_bleu_is_available(tokenize, key=KEY)
+
     monkeypatch.delitem(sys.modules, tokenizer_module, raising=False)
 
 
@@ -151,12 +139,8 @@ def test_a_failed_download_is_one_line(monkeypatch):
     monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_spm.download_file", fail)
     monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_spm.SACREBLEU_DIR", "nowhere")
 
-    with pytest.raises(
-        ValueError, match=r"^BLEU cannot use x=flores200: no route; set x=char$"
-    ) as caught:
+    with pytest.raises(ValueError, match=r"^BLEU cannot use x=flores200: no route; set x=char$"):
         build_bleu(ScoringRule("flores200"), key="x")
-
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("tokenize", ["13a", "intl", "zh", "char", "none"])
@@ -216,7 +200,7 @@ def test_every_value_is_in_exactly_one_range_and_no_range_is_empty(values, num_b
 
 
 def test_chrf_of_each_other_is_sacrebleus_score_of_every_pair():
-    texts = [*HYPOTHESES, *REFERENCES[:2], "", "x", "a a a", "A dog"]
+    texts = [*REFERENCE, *BAD, "x", "a a a", "A dog"]
 
     found = chrf_of_each_other(texts)
 
