@@ -38,44 +38,29 @@ def test_an_unfinished_target_has_no_row_of_eos():
     torch.testing.assert_close(cut, whole)
 
 
-def test_punctuation_is_left_out_of_a_word_with_other_tokens():
-    weights = random_weights(2, 4, 4)
+def test_punctuation_counts_only_for_a_word_of_its_own():
+    weights = random_weights(2, 5, 4)
+    tokens = ["\N{LOWER ONE EIGHTH BLOCK}", "dog", ".", "!"]
 
-    words = word_weights(
-        weights, [0, 1, 2], [0, 0, 0], target_tokens=["\N{LOWER ONE EIGHTH BLOCK}", "dog", "."]
-    )
+    words = word_weights(weights, [0, 1, 2], [0, 0, 0, 1], target_tokens=tokens)
 
-    torch.testing.assert_close(words, weights.mean(dim=0)[1:2, :3])
-
-
-def test_punctuation_counts_for_a_word_of_its_own():
-    weights = random_weights(1, 3, 3)
-
-    words = word_weights(weights, [0, 1], [0, 1], target_tokens=["dog", "."])
-
-    torch.testing.assert_close(words, weights[0, :2, :2])
-
-
-def test_a_word_without_tokens_has_zeros_and_no_link():
-    weights = random_weights(1, 3, 3)
-
-    words = word_weights(weights, [0, 1], [0, 2], target_tokens=["a", "b"])
-
-    assert words[1].tolist() == [0.0, 0.0]
-    assert {target for _, target in argmax_links(words)} == {0, 2}
-
-
-def test_an_empty_translation_has_no_words():
-    words = word_weights(random_weights(1, 1, 3), [0, 1], [], target_tokens=[])
-
-    assert words.shape == (0, 2)
-    assert argmax_links(words) == frozenset()
+    torch.testing.assert_close(words, weights.mean(dim=0)[[1, 3], :3])
 
 
 def test_each_target_word_is_linked_to_its_highest_weight_and_the_first_of_equal_ones():
     weights = torch.tensor([[0.1, 0.7, 0.2], [0.4, 0.2, 0.4]])
 
     assert argmax_links(weights) == {(1, 0), (0, 1)}
+
+
+def test_a_word_without_tokens_has_zeros_and_no_link_and_an_empty_translation_no_words():
+    words = word_weights(random_weights(1, 3, 3), [0, 1], [0, 2], target_tokens=["a", "b"])
+    empty = word_weights(random_weights(1, 1, 3), [0, 1], [], target_tokens=[])
+
+    assert words[1].tolist() == [0.0, 0.0]
+    assert {target for _, target in argmax_links(words)} == {0, 2}
+    assert empty.shape == (0, 2)
+    assert argmax_links(empty) == frozenset()
 
 
 def test_the_diagonal_joins_both_ends():

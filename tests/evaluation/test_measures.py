@@ -99,12 +99,8 @@ def test_only_what_is_known_is_measured():
     losses = measure(Sentences(losses=[(3.0, 2), (1.0, 2)], references=[["two words", "b"]]))
     expected = {"loss": 1.0, "perplexity": pytest.approx(math.e), "character_loss": 0.4}
     assert total_scores(losses) == expected
-
-
-def test_perplexity_stays_finite():
-    assert math.isfinite(
-        total_scores(measure(Sentences(losses=[(1e6, 1)], references=[["a"]])))["perplexity"]
-    )
+    huge = measure(Sentences(losses=[(1e6, 1)]), ["perplexity"])
+    assert math.isfinite(total_scores(huge)["perplexity"])
 
 
 def test_error_rate_sums_over_the_corpus_before_it_divides():
@@ -118,15 +114,9 @@ def test_error_rate_sums_over_the_corpus_before_it_divides():
     assert alignment_error_rate(predicted, gold) == pytest.approx(1 - 3 / 7)
 
 
-def test_error_rate_counts_sure_links_as_possible():
-    gold = GoldLinks(sure=frozenset({(0, 0)}), possible=frozenset())
-
-    assert alignment_error_rate([frozenset({(0, 0)})], [gold]) == 0
-
-
 @given(links=LINKS.filter(bool))
 def test_error_rate_is_0_for_the_gold_links_and_1_for_none_of_them(links):
-    gold = [GoldLinks(links, links)]
+    gold = [GoldLinks(sure=links, possible=frozenset())]  # sure links are possible, too
     others = frozenset((source + 50, target) for source, target in links)
 
     assert alignment_error_rate([links], gold) == 0
