@@ -10,8 +10,9 @@ from seq2seq.files.atomic import write_text
 from seq2seq.studies.charts import bleu_by_length
 from seq2seq.studies.comparison import compare_with_baseline
 from seq2seq.studies.report import Study
-from seq2seq.studies.runs import group_runs, read_runs
+from seq2seq.studies.runs import Group, group_runs, read_runs
 from seq2seq.training.run_directory import RunDirectory
+from seq2seq.visualization.page import Cell, Table
 
 REFERENCE = [
     "A dog runs through the deep snow.",
@@ -81,6 +82,17 @@ def change_results(path: Path, **values: object) -> None:
     """Replace values in the results of a run."""
     file = path / "results.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | values))
+
+
+def read_groups(path: Path) -> list[Group]:
+    """Read the groups of a study."""
+    return group_runs(read_runs([path]))
+
+
+def cells_of(table: Table) -> dict[str, dict[str, Cell]]:
+    """Return the cells of each row by the labels of row and column."""
+    labels = [column.label for column in table.columns]
+    return {row[0].text: dict(zip(labels, row, strict=True)) for row in table.rows}
 
 
 def read_study(path: Path) -> Study:

@@ -2,11 +2,10 @@ import json
 import re
 
 import pytest
-from tiny_study import read_study
+from tiny_study import read_groups, read_study
 from tiny_training import tiny_config
 
 from seq2seq.studies.report import study_page
-from seq2seq.studies.runs import group_runs, read_runs
 from seq2seq.training.run import run_training
 from seq2seq.training.run_directory import RunDirectory
 from seq2seq.visualization.page import render_report
@@ -28,7 +27,7 @@ def trained(tmp_path_factory):
 
 @pytest.fixture
 def groups(trained):
-    return group_runs(read_runs([trained]))
+    return read_groups(trained)
 
 
 @pytest.fixture

@@ -4,7 +4,14 @@ import statistics
 
 import pytest
 import sacrebleu
-from tiny_study import change_results, read_study, write_run, write_study
+from tiny_study import (
+    cells_of,
+    change_results,
+    read_groups,
+    read_study,
+    write_run,
+    write_study,
+)
 from tiny_training import read_scalars
 
 from seq2seq.studies.charts import (
@@ -17,7 +24,7 @@ from seq2seq.studies.charts import (
     read_curves,
 )
 from seq2seq.studies.comparison import IN_TERMINAL, group_table
-from seq2seq.studies.runs import group_runs, read_runs
+from seq2seq.studies.runs import read_runs
 from seq2seq.training.curves import TensorBoard
 from seq2seq.training.progress import Progress
 
@@ -90,8 +97,8 @@ def test_points_that_a_resumed_run_replaced_are_left_out_without_a_word(tmp_path
 
 
 def test_a_study_has_charts_with_a_line_for_each_group_that_has_the_measure(trained):
-    notes = []
-    section = curves_section(group_runs(read_runs([trained])), notes)
+    groups = read_groups(trained)
+    section = curves_section(groups, notes := [])
 
     of_attention = ["Entropy", "Coverage", "Sharpness", "</s>", "Backward"]
     titles = ["BLEU", "chrF", "Loss", "Perplexity", "Loss per character", *of_attention]
@@ -100,11 +107,7 @@ def test_a_study_has_charts_with_a_line_for_each_group_that_has_the_measure(trai
         *(f"{title}, validation" for title in titles),
     ]
     drawn = [[each["meta"] for each in lines_of(chart)] for chart in section.charts]
-    [with_attention] = [
-        index
-        for index, group in enumerate(group_runs(read_runs([trained])))
-        if group.label != "none"
-    ]
+    with_attention = [group.label for group in groups].index("multihead")
     assert drawn == [[0, 1]] * 6 + [[with_attention]] * 5
     assert notes == []
     assert lines_of(section.charts[1])[0]["x"] == pytest.approx([6.0, 12.0, 18.0])
@@ -112,7 +115,7 @@ def test_a_study_has_charts_with_a_line_for_each_group_that_has_the_measure(trai
 
 
 def test_curves_per_token_of_groups_with_other_tokens_are_marked(trained):
-    groups = group_runs(read_runs([trained]))
+    groups = read_groups(trained)
     statistics = groups[1].runs[0].statistics
     statistics["loss"] = statistics["loss"] + [0, 1]  # one more token in each sentence
 
@@ -144,9 +147,8 @@ def learned(tmp_path):
 
 def moments_of(study):
     """Return the cells of each group by the labels of their columns."""
-    [table] = learning_section(group_runs(read_runs([study]))).tables
-    labels = [column.label for column in table.columns]
-    return {row[0].text: dict(zip(labels, row, strict=True)) for row in table.rows}
+    [table] = learning_section(read_groups(study)).tables
+    return cells_of(table)
 
 
 def test_the_moments_are_the_first_validations_past_fixed_thresholds(learned):
@@ -180,10 +182,11 @@ def test_half_bleu_is_half_of_the_best_run_of_the_study(learned):
     assert rows["dot"]["Half BLEU at update"].text == "30"
 
 
-def test_a_study_without_alignment_has_no_moments(tmp_path):
-    section = learning_section(group_runs(read_runs([write_study(tmp_path / "sweep")])))
+def test_without_alignment_or_attention_the_sections_are_empty(tmp_path):
+    groups = read_groups(write_study(tmp_path / "sweep"))
 
-    assert not (section.paragraphs or section.tables)
+    for section in (learning_section(groups), attention_section(groups, {})):
+        assert not (section.paragraphs or section.tables)
 
 
 def test_each_head_of_each_run_has_a_row_and_a_point(groups):
@@ -206,7 +209,7 @@ def test_aer_stands_beside_bleu_for_each_run(tmp_path):
     write_run(tmp_path / "1", "attention=dot", "seed=2", bleu=31.0, aer=0.125)
     write_run(tmp_path / "2", "attention=none", "seed=1", bleu=10.0)
 
-    section = attention_section(group_runs(read_runs([tmp_path])), {})
+    section = attention_section(read_groups(tmp_path), {})
 
     [chart] = section.charts
     [points] = lines_of(chart)
@@ -218,19 +221,10 @@ def test_the_aer_of_the_diagonal_stands_beside_the_aer(tmp_path):
     file = write_run(tmp_path / "run", "attention=dot", aer=0.25) / "results.json"
     file.write_text(file.read_text().replace('"aer"', '"aer_of_diagonal": 0.5, "aer"'))
 
-    table = group_table(read_study(tmp_path).comparisons, IN_TERMINAL)
+    [cells] = cells_of(group_table(read_study(tmp_path).comparisons, IN_TERMINAL)).values()
 
-    position = [column.label for column in table.columns].index("AER")
-    assert table.columns[position + 1].label == "AER of diagonal"
-    assert table.rows[0][position + 1].text == "0.500"
-
-
-def test_without_attention_the_section_is_empty(tmp_path):
-    write_run(tmp_path / "0", "attention=none")
-
-    section = attention_section(group_runs(read_runs([tmp_path])), {})
-
-    assert not section.paragraphs and not section.tables
+    assert list(cells)[list(cells).index("AER") + 1] == "AER of diagonal"
+    assert cells["AER of diagonal"].text == "0.500"
 
 
 def test_sources_without_spaces_are_measured_in_characters(tmp_path):
@@ -242,7 +236,7 @@ def test_sources_without_spaces_are_measured_in_characters(tmp_path):
     for path in write_study(tmp_path).iterdir():
         (path / "test.src").write_text("".join(f"{line}\n" for line in sources * 10))
 
-    groups = group_runs(read_runs([tmp_path]))
+    groups = read_groups(tmp_path)
     scores = bleu_by_length(groups, [4], notes := [])
 
     [chart] = length_section(groups, scores).charts
@@ -258,7 +252,7 @@ def test_the_bleu_of_the_chosen_ranges_has_deviations_and_intervals(tmp_path):
     sources = ["a b", "a b c", "a b c d"] * 10
     for path in write_study(tmp_path).iterdir():
         (path / "test.src").write_text("".join(f"{line}\n" for line in sources))
-    groups = group_runs(read_runs([tmp_path]))
+    groups = read_groups(tmp_path)
 
     scores = bleu_by_length(groups, [1, 3], notes := [])
 
@@ -279,9 +273,8 @@ def test_the_bleu_of_the_chosen_ranges_has_deviations_and_intervals(tmp_path):
     assert none.bleu_low < none.bleu < none.bleu_high
     section = length_section(groups, scores)
     [chart], [table] = section.charts, section.tables
-    assert [column.label for column in table.columns[1:]] == [
-        "2-3 (20 sentences)",
-        "4+ (10 sentences)",
-    ]
-    assert table.rows[1][1].text == f"{none.bleu:.2f} ({none.bleu_low:.2f} to {none.bleu_high:.2f})"
+    cells = cells_of(table)["none"]
+    assert list(cells)[1:] == ["2-3 (20 sentences)", "4+ (10 sentences)"]
+    shown = f"{none.bleu:.2f} ({none.bleu_low:.2f} to {none.bleu_high:.2f})"
+    assert cells["2-3 (20 sentences)"].text == shown
     assert lines_of(chart)[1]["x"] == ["2-3", "4+"]

@@ -1,9 +1,8 @@
-import csv
 import math
 
 import numpy as np
 import pytest
-from tiny_study import REFERENCES, write_run, write_study
+from tiny_study import REFERENCES, read_groups, read_rows, write_run, write_study
 
 from seq2seq.evaluation.measures import total_scores
 from seq2seq.studies.comparison import (
@@ -15,14 +14,14 @@ from seq2seq.studies.comparison import (
     number_cell,
     spread,
 )
-from seq2seq.studies.runs import Spread, group_runs, read_runs
+from seq2seq.studies.runs import Spread, read_runs
 from seq2seq.studies.study import write_tables
 
 BAD = ["A runs ."] * len(REFERENCES)
 
 
 def compare(path, baseline=None):
-    groups = group_runs(read_runs([path]))
+    groups = read_groups(path)
     found = compare_with_baseline(groups, baseline)
     return {group.label: each for group, each in zip(groups, found, strict=True)}
 
@@ -164,8 +163,7 @@ def test_measures_that_need_no_model_are_compared_without_it(tmp_path):
 
     write_tables(runs, path, baseline=None)
 
-    with (path / "groups.csv").open(newline="") as file:
-        rows = {row["attention"]: row for row in csv.DictReader(file)}
+    rows = {row["attention"]: row for row in read_rows(path / "groups.csv")}
     none = rows["none"]
     # The runs of write_study state a chrF that is not that of their translations.
     assert float(none["chrf_high"]) < 0 < float(none["ter_low"])
@@ -175,7 +173,7 @@ def test_measures_that_need_no_model_are_compared_without_it(tmp_path):
 
 
 def test_holm_corrects_over_the_groups_of_a_measure(tmp_path):
-    groups = group_runs(read_runs([write_study(tmp_path)]))
+    groups = read_groups(write_study(tmp_path))
     dot, none = sorted(groups, key=lambda group: group.label)
 
     [one, _] = compare_all([none, dot], [dot, None])
@@ -199,7 +197,7 @@ def test_a_cell_shows_mean_and_deviation(mean, deviation, form, expected):
 
 
 def test_parameters_have_no_deviation_and_unknown_measures_are_left_out(tmp_path):
-    groups = group_runs(read_runs([write_study(tmp_path)]))
+    groups = read_groups(write_study(tmp_path))
 
     assert spread(groups[0], "parameters").text == "1,234"
     assert known_measures(groups, ["aer", "bleu"]) == ["bleu"]

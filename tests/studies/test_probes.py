@@ -1,10 +1,10 @@
-import csv
 import math
 import re
 import shutil
 
 import numpy as np
 import pytest
+from tiny_study import cells_of, read_rows
 
 from seq2seq.analysis import run as analysis_run
 from seq2seq.analysis.attribution import Attribution
@@ -106,8 +106,7 @@ def test_a_loss_is_in_the_short_table_and_in_that_of_all_figures(findings):
     labels = [column.label for column in table.columns]
     assert labels.count("Interval") == labels.count("p (Holm)") == 2
     assert {len(row) for row in table.rows} == {len(labels)}
-    names = [column.label for column in short.columns]
-    shown = {row[0].text: dict(zip(names, row, strict=True)) for row in short.rows}
+    shown = cells_of(short)
     for row, cells in zip(findings.losses, table.rows, strict=True):
         effect = row.losses["bleu_lost"].effect if row.losses else None
         assert shown[row.label][row.intervention].value == cells[3].value == effect
@@ -215,7 +214,7 @@ def known(monkeypatch):
     return found
 
 
-def cells_of(groups):
+def texts_of(groups):
     [table] = attribution_section(groups).tables
     assert all(len(row) == len(table.columns) for row in table.rows)
     return {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
@@ -229,7 +228,7 @@ def test_the_tau_of_a_group_is_the_mean_over_its_seeds_with_an_interval(trained,
         np.concatenate([each.tau_erasure for each in known[f"multihead-{seed}"]]).mean()
         for seed in (1, 2)
     ]
-    runs, tau, interval, *_ = cells_of(groups)["multihead"]
+    runs, tau, interval, *_ = texts_of(groups)["multihead"]
     low, high = map(float, interval.split(" to "))
     assert (runs, tau) == ("2", f"{np.mean(taus):.2f}")
     assert low < float(tau) < high
@@ -240,7 +239,7 @@ def test_without_attention_only_erasure_and_gradient_are_correlated(trained, kno
     measure_attributions(runs := read_runs([trained]))
     groups = group_runs(runs)
 
-    cells = cells_of(groups)["none"]
+    cells = texts_of(groups)["none"]
     assert cells[1:5] == ["-"] * 4
     assert "-" not in cells[5:]
     [group] = [group for group in groups if group.label == "none"]
@@ -253,8 +252,7 @@ def test_the_files_have_each_tau_and_its_difference_from_the_baseline(trained, k
     measure_attributions(runs)
     write_tables(runs, tmp_path, baseline="none")
 
-    with (tmp_path / "groups.csv").open(newline="") as file:
-        rows = {row["attention"]: row for row in csv.DictReader(file)}
+    rows = {row["attention"]: row for row in read_rows(tmp_path / "groups.csv")}
     assert float(rows["multihead"]["tau_erasure"]) > 0.5
     assert rows["none"]["tau_erasure"] == rows["multihead"]["tau_erasure_p"] == ""
     assert 0 < float(rows["multihead"]["tau_methods_p"]) <= 1

@@ -4,7 +4,15 @@ import shutil
 import numpy as np
 import pytest
 from plotly.offline import get_plotlyjs
-from tiny_study import SIGNATURE, change_results, read_study, record_failure, write_run, write_study
+from tiny_study import (
+    SIGNATURE,
+    cells_of,
+    change_results,
+    read_study,
+    record_failure,
+    write_run,
+    write_study,
+)
 
 from seq2seq.studies import sentences as module
 from seq2seq.studies.comparison import Agreement, Difference, compare_measures
@@ -18,34 +26,28 @@ def groups_on(page):
     return re.findall(r'class="mark".*?</span><span>(.*?)</span>', page, re.DOTALL)
 
 
-def section_of(path):
-    study = read_study(path)
-    return results_section(study), study.comparisons
-
-
 def test_the_summary_names_the_best_group_and_runs_that_were_best_at_their_end(tmp_path):
     write_study(tmp_path)
     change_results(tmp_path / "0-grammar-none-seed-1", updates=12)
     change_results(tmp_path / "1-grammar-none-seed-2", updates=20)
 
-    section, _ = section_of(tmp_path)
+    first, best, last = results_section(read_study(tmp_path)).paragraphs
 
-    first, best, last = section.paragraphs
     assert first == "4 runs in 2 groups, which differ in attention."
     assert best.startswith("Best on the validation set: dot, with 31.00 \xb1 1.41 BLEU")
     assert last.endswith("may score higher: none (1 of 2).")
 
 
 def test_the_tables_have_means_and_comparisons_and_a_row_for_every_run(tmp_path):
-    section, comparisons = section_of(write_study(tmp_path))
+    study = read_study(write_study(tmp_path))
 
-    table = section.tables[0]
-    labels = [column.label for column in table.columns]
-    dot, none = (dict(zip(labels, row, strict=True)) for row in table.rows)
+    section = results_section(study)
+
+    dot, none = cells_of(section.tables[0]).values()
     assert (dot["attention"].text, dot["BLEU"].value) == ("dot", 31.0)
     assert dot["Difference"].text == "baseline"
-    assert none["Difference"].value == comparisons[1].result.effect
-    assert none["p (Holm)"].value == comparisons[1].result.p_corrected
+    assert none["Difference"].value == study.comparisons[1].result.effect
+    assert none["p (Holm)"].value == study.comparisons[1].result.p_corrected
     assert none["Parameters"].text == "1,234"
     assert none["BLEU"].text == "10.00 \xb1 0.71"
 
@@ -231,9 +233,7 @@ def comparisons(tmp_path):
 
 
 def answers(comparisons, losses=()):
-    table = answers_section(comparisons, losses).tables[0]
-    labels = [column.label for column in table.columns]
-    return {row[0].text: dict(zip(labels[1:], row[1:], strict=True)) for row in table.rows}
+    return cells_of(answers_section(comparisons, losses).tables[0])
 
 
 def test_a_group_with_another_bleu_and_other_attention_says_so(comparisons):

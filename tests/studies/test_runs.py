@@ -2,7 +2,14 @@ import os
 
 import numpy as np
 import pytest
-from tiny_study import SIGNATURE, change_results, record_failure, write_run, write_study
+from tiny_study import (
+    SIGNATURE,
+    change_results,
+    read_groups,
+    record_failure,
+    write_run,
+    write_study,
+)
 
 from seq2seq.config.composition import RETIRED_KEYS, RetiredKey
 from seq2seq.config.schema import load_config
@@ -71,7 +78,7 @@ def test_a_value_is_one_group_however_it_was_typed(tmp_path):
     for name, overrides in given.items():
         save_config(load_config(*overrides), write_run(tmp_path / name, *overrides) / "config.yaml")
 
-    [group] = group_runs(read_runs([tmp_path]))
+    [group] = read_groups(tmp_path)
 
     assert [run.seed for run in group.runs] == ["1", "2"]
 
@@ -99,7 +106,7 @@ def test_runs_of_no_sweep_are_compared_by_their_configurations(tmp_path):
     keys = {"attention", "seed", "model.encoder.hidden_size"}
     assert swept(tmp_path)["a"].keys() == keys  # none of attention.size and so on
     assert swept(tmp_path)["b"]["attention"] == "none"
-    assert len(group_runs(read_runs([tmp_path]))) == 3
+    assert len(read_groups(tmp_path)) == 3
 
 
 def test_what_is_not_a_run_is_not_listed(tmp_path):
@@ -167,7 +174,7 @@ def test_a_directory_without_runs_is_refused(tmp_path, name, message):
 
 
 def test_groups_differ_in_a_key_other_than_the_seed_and_the_best_comes_first(tmp_path):
-    groups = group_runs(read_runs([write_study(tmp_path)]))
+    groups = read_groups(write_study(tmp_path))
 
     assert [group.label for group in groups] == ["dot", "none"]
     assert [[run.seed for run in group.runs] for group in groups] == [["1", "2"], ["1", "2"]]
@@ -181,7 +188,7 @@ def test_a_group_counts_its_failed_runs(tmp_path):
     record_failure(tmp_path / "1", "no", ["attention=none", "seed=2"])
     record_failure(tmp_path / "2", "no", ["attention=dot", "seed=2"])
 
-    [group] = group_runs(read_runs([tmp_path]))
+    [group] = read_groups(tmp_path)
 
     assert (group.label, len(group.runs), group.num_failed) == ("none", 1, 1)
     assert group.spread("bleu").deviation is None

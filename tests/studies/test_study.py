@@ -1,24 +1,19 @@
-import csv
 import errno
 import os
 import shutil
 
 import pytest
-from tiny_study import record_failure, write_run, write_study
+from tiny_study import read_groups, read_rows, record_failure, write_run, write_study
 
 from seq2seq.studies.agreement import mean_divergence
-from seq2seq.studies.runs import RUN_MEASURES, group_runs, read_runs
+from seq2seq.studies.runs import RUN_MEASURES, read_runs
 from seq2seq.studies.study import find_differences, list_files, write_tables
 
 
 def tables(path, *, baseline=None):
     """Return the terminal's table and the rows of both files."""
     text = write_tables(read_runs([path]), path, baseline=baseline)
-    rows = []
-    for name in ("leaderboard.csv", "groups.csv"):
-        with (path / name).open(newline="") as file:
-            rows.append(list(csv.DictReader(file)))
-    return text, *rows
+    return text, read_rows(path / "leaderboard.csv"), read_rows(path / "groups.csv")
 
 
 def sweep(path):
@@ -175,7 +170,7 @@ def test_a_group_is_compared_in_its_attention_if_it_and_the_baseline_have_some(t
         (copy / "overrides.txt").write_text(f"attention=multihead\nseed={seed}\ninit_from=copy\n")
         text = (copy / "config.yaml").read_text()
         (copy / "config.yaml").write_text(text.replace("init_from: null", "init_from: copy"))
-    groups = group_runs(read_runs([path]))
+    groups = read_groups(path)
     names = ["copy" if "copy" in group.label else group.swept["attention"] for group in groups]
     label = groups[names.index("multihead")].label
 
