@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from seq2seq.evaluation.measures import Sentences, measure
@@ -10,7 +10,7 @@ from seq2seq.files.atomic import write_text
 from seq2seq.studies.charts import bleu_by_length
 from seq2seq.studies.comparison import compare_with_baseline
 from seq2seq.studies.report import Study
-from seq2seq.studies.runs import Group, group_runs, read_runs
+from seq2seq.studies.runs import Group, StudyRun, group_runs, read_runs
 from seq2seq.training.run_directory import RunDirectory
 from seq2seq.visualization.page import Cell, Table
 
@@ -82,6 +82,12 @@ def change_results(path: Path, **values: object) -> None:
     """Replace values in the results of a run."""
     file = path / "results.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | values))
+
+
+def make_group(label: str, names: Iterable[str]) -> Group:
+    """Return a group of runs without results."""
+    runs = [StudyRun(name=name, directory=RunDirectory(Path(name))) for name in names]
+    return Group(swept={"attention": label}, runs=runs, num_failed=0)
 
 
 def read_groups(path: Path) -> list[Group]:

@@ -2,10 +2,10 @@ import math
 from itertools import combinations
 from random import Random
 from statistics import fmean
-from types import SimpleNamespace
 
 import pytest
 import torch
+from tiny_study import make_group
 
 from seq2seq.evaluation.alignment import argmax_links
 from seq2seq.evaluation.measures import alignment_error_rate
@@ -20,13 +20,14 @@ from seq2seq.studies.agreement import (
     seeds_needed,
 )
 from seq2seq.studies.comparison import BaselineComparison
-from seq2seq.studies.runs import Group, StudyRun
 
 SHAPES = [(3, 4), (2, 5), (4, 2)]
 
 
 def make_run(name, maps):
-    return StudyRun(name=name, directory=SimpleNamespace(), maps=[each.numpy() for each in maps])
+    [run] = make_group("", [name]).runs
+    run.maps = [each.numpy() for each in maps]
+    return run
 
 
 def maps_around(center, *, seed, spread=0.3):
@@ -44,8 +45,9 @@ def study():
     groups = []
     for label in ("dot", "additive"):
         center = [3 * torch.randn(shape, generator=generator) for shape in SHAPES]
-        made = [make_run(f"{label}-{s}", maps_around(center, seed=s)) for s in range(3)]
-        groups.append(Group(swept={"attention": label}, runs=made, num_failed=0))
+        groups.append(make_group(label, [f"{label}-{s}" for s in range(3)]))
+        for seed, run in enumerate(groups[-1].runs):
+            run.maps = [each.numpy() for each in maps_around(center, seed=seed)]
     return [run for group in groups for run in group.runs], groups
 
 
@@ -123,11 +125,9 @@ def test_types_differ_more_than_seeds_of_one_type(study):
 @pytest.mark.parametrize("sizes", [(2, 4), (4, 4)])
 def test_p_is_the_share_of_divisions_that_differ_as_much(sizes):
     draw = Random(1)
-    runs = [make_run(f"{i}", [torch.ones(1, 1)]) for i in range(sum(sizes))]
+    groups = [make_group("", map(str, range(size))) for size in sizes]
+    runs = [run for group in groups for run in group.runs]
     found = {frozenset(pair): draw.random() for pair in combinations(runs, 2)}
-    groups = [
-        Group(swept={}, runs=part, num_failed=0) for part in (runs[: sizes[0]], runs[sizes[0] :])
-    ]
 
     p_value = compare_attention(found, *groups)
 
@@ -143,24 +143,15 @@ def test_p_is_the_share_of_divisions_that_differ_as_much(sizes):
 
 def test_the_seeds_that_are_needed_make_a_significant_p_value_possible():
     for number in (1, 6, 9):
-        seeds = seeds_needed(number)
-        assert (
-            number * least_p_value(seeds, seeds)
-            < 0.05
-            <= number * least_p_value(seeds - 1, seeds - 1)
-        )
+        enough = seeds_needed(number)
+        too_few = enough - 1
+        assert number * least_p_value(enough, enough) < 0.05
+        assert number * least_p_value(too_few, too_few) >= 0.05
     assert least_p_value(3, 4) == 1 / 35  # no mirror image has the same sizes
 
 
 def test_p_values_of_attention_are_corrected_for_the_number_of_groups():
-    groups = [
-        Group(
-            swept={"attention": label},
-            runs=[StudyRun(name=f"{label}{n}", directory=None) for n in range(5)],
-            num_failed=0,
-        )
-        for label in "abc"
-    ]
+    groups = [make_group(label, [f"{label}{n}" for n in range(5)]) for label in "abc"]
     agreement = {
         frozenset((one, other)): 0.1 if one.name[0] == other.name[0] else 0.9
         for one, other in combinations([run for group in groups for run in group.runs], 2)

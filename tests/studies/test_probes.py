@@ -4,7 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
-from tiny_study import cells_of, read_rows
+from tiny_study import cells_of, make_group, read_rows
 
 from seq2seq.analysis import run as analysis_run
 from seq2seq.analysis.attribution import Attribution
@@ -20,8 +20,7 @@ from seq2seq.studies.probes import (
     measure_attributions,
     measure_losses,
 )
-from seq2seq.studies.report import study_page
-from seq2seq.studies.runs import Group, StudyRun, group_runs, read_runs
+from seq2seq.studies.runs import group_runs, read_runs
 from seq2seq.studies.study import find_differences, write_tables
 
 
@@ -119,14 +118,7 @@ NAMES = ("uniform", "permuted", "strongest", "frozen")
 
 def losses_of(monkeypatch, labels, factors, *, num_runs=3):
     """Return the rows of groups whose losses in nats are known, by group and intervention."""
-    groups = [
-        Group(
-            swept={"attention": label},
-            runs=[StudyRun(name=str(n), directory=None) for n in range(num_runs)],
-            num_failed=0,
-        )
-        for label in labels
-    ]
+    groups = [make_group(label, map(str, range(num_runs))) for label in labels]
     random = np.random.default_rng(1)
 
     def measure(run, intervention):
@@ -214,6 +206,11 @@ def known(monkeypatch):
     return found
 
 
+def measured(path):
+    measure_attributions(runs := read_runs([path]))
+    return group_runs(runs)
+
+
 def texts_of(groups):
     [table] = attribution_section(groups).tables
     assert all(len(row) == len(table.columns) for row in table.rows)
@@ -221,8 +218,7 @@ def texts_of(groups):
 
 
 def test_the_tau_of_a_group_is_the_mean_over_its_seeds_with_an_interval(trained, known):
-    measure_attributions(runs := read_runs([trained]))
-    groups = group_runs(runs)
+    groups = measured(trained)
 
     taus = [
         np.concatenate([each.tau_erasure for each in known[f"multihead-{seed}"]]).mean()
@@ -236,8 +232,7 @@ def test_the_tau_of_a_group_is_the_mean_over_its_seeds_with_an_interval(trained,
 
 
 def test_without_attention_only_erasure_and_gradient_are_correlated(trained, known):
-    measure_attributions(runs := read_runs([trained]))
-    groups = group_runs(runs)
+    groups = measured(trained)
 
     cells = texts_of(groups)["none"]
     assert cells[1:5] == ["-"] * 4
@@ -257,13 +252,6 @@ def test_the_files_have_each_tau_and_its_difference_from_the_baseline(trained, k
     assert rows["none"]["tau_erasure"] == rows["multihead"]["tau_erasure_p"] == ""
     assert 0 < float(rows["multihead"]["tau_methods_p"]) <= 1
     assert "Is attention an explanation?" in (tmp_path / "report.html").read_text(encoding="utf-8")
-
-
-def test_the_report_has_no_section_of_runs_that_were_not_measured(trained):
-    study = find_differences(read_runs([trained]), None)
-
-    titles = [each.title for each in study_page(study, name="x")["sections"]]
-    assert "Is attention an explanation?" not in titles
 
 
 def test_a_run_that_cannot_be_measured_is_left_out_with_a_warning(trained, known, caplog):

@@ -91,6 +91,7 @@ def test_a_trained_study_is_reported_in_full(trained, report):
     sections = ("Learning curves", "Attention", "BLEU by source length")
     for title in ("Results", *sections):
         assert f">{title}</h2>" in page
+    assert "Is attention an explanation?" not in page  # nothing was measured
     assert "All runs ended, and all of them are compared." in page
     assert sorted(groups_on(page)) == ["multihead", "none"]
     assert page.count('<div class="chart">') == 11 + 2

@@ -95,21 +95,14 @@ def test_failures_are_named_below_the_table(tmp_path):
     ]
 
 
-def test_different_test_sets_are_named_below_the_table(tmp_path):
-    write_run(tmp_path / "0", "attention=dot")
-    write_run(tmp_path / "1", "attention=none", references=["A runs ."] * 30)
+def test_different_test_sets_and_a_seed_that_a_group_has_twice_are_warned_of(tmp_path):
+    for number, (name, seed) in enumerate([("dot", 1), ("dot", 1), ("none", 1), ("none", 2)]):
+        write_run(tmp_path / f"{number}", f"attention={name}", f"seed={seed}")
+    write_run(tmp_path / "4", "attention=local", "seed=1", references=["A runs ."] * 30)
 
     text, *_ = tables(tmp_path)
 
     assert "\nwarning: The runs have 2 different test sets, and scores on different test" in text
-
-
-def test_a_seed_that_a_group_has_twice_is_warned_of(tmp_path):
-    for number, (name, seed) in enumerate([("dot", 1), ("dot", 1), ("none", 1), ("none", 2)]):
-        write_run(tmp_path / f"{number}", f"attention={name}", f"seed={seed}")
-
-    text, *_ = tables(tmp_path)
-
     assert "\nwarning: dot has several runs with one seed; they count as different seeds" in text
     assert "none has several" not in text
 
