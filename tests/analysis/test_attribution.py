@@ -1,9 +1,9 @@
 import math
-from itertools import combinations
 
 import numpy as np
 import pytest
 import torch
+from scipy.stats import kendalltau
 from tiny_translator import SIZES
 from torch import nn
 
@@ -164,33 +164,19 @@ def test_a_model_without_attention_has_no_weights_and_keeps_the_other_methods(tm
     assert np.isfinite(each.tau_methods).all()
 
 
-def brute_force(one, other):
-    """Return tau-b from the numbers of pairs of each kind."""
-    concordant = discordant = only_one = only_other = 0
-    for i, j in combinations(range(len(one)), 2):
-        order = (one[i] - one[j]) * (other[i] - other[j])
-        concordant += order > 0
-        discordant += order < 0
-        only_other += one[i] == one[j] and other[i] != other[j]
-        only_one += one[i] != one[j] and other[i] == other[j]
-    both = concordant + discordant
-    size = math.sqrt((both + only_one) * (both + only_other))
-    return (concordant - discordant) / size if size else math.nan
-
-
 @pytest.mark.parametrize("largest", [1, 2, 9])
-def test_tau_with_ties_equals_its_definition(largest):
+def test_tau_with_ties_is_that_of_scipy(largest):
     random = np.random.default_rng(largest)
-    for size in range(1, 8):
+    for size in range(2, 8):
         for _ in range(20):
             one, other = random.integers(0, largest, (2, size), endpoint=True).astype(float)
-            expected = pytest.approx(brute_force(one, other), nan_ok=True)
+            expected = pytest.approx(kendalltau(one, other).statistic, nan_ok=True)
             assert kendall_tau(one, other) == expected
 
 
 def test_nothing_to_rank_gives_no_tau():
-    for one in ([1.0, 1.0, 1.0], [math.nan] * 3):
-        assert math.isnan(kendall_tau(np.array(one), np.array([1.0, 2.0, 3.0])))
+    for one in ([], [1.0], [1.0, 1.0, 1.0], [math.nan] * 3):
+        assert math.isnan(kendall_tau(np.array(one), np.arange(len(one))))
 
 
 def test_magnitudes_are_correlated_and_differences_below_fp32_are_ties():

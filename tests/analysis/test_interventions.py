@@ -66,9 +66,21 @@ def test_uniform_changes_nothing_of_a_model_that_is_uniform():
     assert_close(changed, before, atol=1e-15, rtol=0)
 
 
-def test_a_model_without_attention_is_refused():
-    with pytest.raises(ValueError, match=r"^intervention drop_head:1: the model has no attention$"):
-        weights_of("none", "drop_head:1")
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("none", "drop_head:1", "drop_head:1: the model has no attention$"),
+        ("multihead", "drop_head:5", "drop_head:5: the model has no such head; number of heads: 4"),
+        (
+            "multihead",
+            "drop_head:0",
+            "'drop_head:0' needs the number of a head, counted from 1, ",
+        ),
+    ],
+)
+def test_a_head_that_the_model_has_not_is_refused(name, text, message):
+    with pytest.raises(ValueError, match=f"^intervention {message}"):
+        weights_of(name, text)
 
 
 @every_type
@@ -143,17 +155,6 @@ def test_the_only_head_is_the_whole_context(caplog):
     assert caplog.messages == ["drop_head:1 removes the whole context: the model has one head"]
 
 
-def test_heads_count_from_one():
-    with pytest.raises(
-        ValueError, match="'drop_head:0' needs the number of a head, counted from 1, as"
-    ):
-        find_intervention("drop_head:0")
-    with pytest.raises(
-        ValueError, match="drop_head:5: the model has no such head; number of heads: 4"
-    ):
-        weights_of("multihead", "drop_head:5")
-
-
 def test_type_that_does_not_call_its_normalizer_is_refused():
     class Own(DotAttention):
         def forward(self, query, memory):
@@ -175,10 +176,8 @@ def test_every_normalizer_is_replaced():
 
 @pytest.mark.parametrize("text", ["unifrom", "drop_head", "uniform:1", "drop_head:x", "uniform:"])
 def test_unknown_intervention_is_one_line(text):
-    with pytest.raises(ValueError, match="intervention '") as error:
+    with pytest.raises(ValueError, match=r"^(unknown )?intervention '.*$"):
         find_intervention(text)
-
-    assert "\n" not in str(error.value)
 
 
 def test_changed_words_are_counted_in_both_texts():

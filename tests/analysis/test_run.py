@@ -125,9 +125,6 @@ def test_a_further_validation_set_is_found_by_its_name(tmp_path):
 def test_an_unknown_target_is_refused(run):
     with pytest.raises(ValueError, match=r"^target=source is unknown; choose reference or transl"):
         run.attention("test", target="source")
-    (run.path / "valid.hyp").write_text("x\n")
-    with pytest.raises(ValueError, match=r"valid\..*have different numbers of lines; train"):
-        run.pairs("valid")
 
 
 def test_line_separators_in_a_sentence_do_not_split_it(tmp_path, run):
@@ -149,14 +146,18 @@ def copied(run, tmp_path):
     return shutil.copytree(run.path, tmp_path / "copied")
 
 
-def test_a_gold_link_outside_its_pair_is_refused(copied):
+def test_files_that_do_not_fit_each_other_are_refused(copied):
+    (copied / "valid.hyp").write_text("x\n")
     lines = (copied / "test.gold").read_text().splitlines()
     (copied / "test.gold").write_text("\n".join([*lines[:-1], "99-0"]) + "\n")
+    run = load_run(copied)
 
+    with pytest.raises(ValueError, match=r"valid\..*have different numbers of lines; train"):
+        run.pairs("valid")
     with pytest.raises(
         ValueError, match=rf"test\.gold:{len(lines)}: link 99-0 lies outside the pair"
     ):
-        load_run(copied).pairs()
+        run.pairs()
 
 
 def test_a_run_whose_plug_in_is_not_loaded_says_how_to_load_it(copied):
@@ -164,12 +165,9 @@ def test_a_run_whose_plug_in_is_not_loaded_says_how_to_load_it(copied):
     config.attention.name, config.plugins = "plugged", ["my/plug.py"]
     OmegaConf.save(config, copied / "config.yaml")
 
-    with pytest.raises(
-        ValueError, match="unknown attention 'plugged'; its run used plug-ins"
-    ) as error:
+    message = "unknown attention 'plugged'; its run used plug-ins.* seq2seq.load_plugins$"
+    with pytest.raises(ValueError, match=message):
         load_run(copied)
-
-    assert str(error.value).endswith("in Python call seq2seq.load_plugins")
 
 
 PAIRS = [("ab cd", "ab c"), ("efg", "h a bc")]
