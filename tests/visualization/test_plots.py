@@ -38,13 +38,17 @@ def draw(figure):
 
 
 @pytest.mark.parametrize("num_heads", [1, 3, 6])
-def test_each_head_has_a_panel_with_its_weights(num_heads):
+def test_each_head_has_a_panel_with_its_weights_and_its_number(num_heads):
     weights = make_weights(num_heads)
 
     figure = attention_figure(weights, SOURCE, TARGET)
 
     panels = [torch.tensor(axes.images[0].get_array().tolist()) for axes in figure.axes]
     torch.testing.assert_close(torch.stack(panels), weights)
+    names = [f"source, head {number}" for number in range(1, num_heads + 1)]
+    expected = names if num_heads > 1 else ["source"]
+    assert [axes.get_xlabel() for axes in figure.axes] == expected
+    assert {axes.get_ylabel() for axes in figure.axes} == {"target"}
 
 
 def test_source_labels_the_columns_on_top_and_target_the_rows():
@@ -56,15 +60,6 @@ def test_source_labels_the_columns_on_top_and_target_the_rows():
     # The first target token stands above the second.
     bottom, top = axes.get_ylim()
     assert bottom > top
-
-
-def test_heads_are_numbered_where_there_are_several():
-    several = attention_figure(make_weights(2), SOURCE, TARGET)
-    single = attention_figure(make_weights(1), SOURCE, TARGET)
-
-    assert [axes.get_xlabel() for axes in several.axes] == ["source, head 1", "source, head 2"]
-    assert {axes.get_ylabel() for axes in several.axes} == {"target"}
-    assert single.axes[0].get_xlabel() == "source"
 
 
 @pytest.mark.parametrize(("num_rows", "num_columns"), [(2, 5), (17, 9), (40, 50)])
@@ -138,17 +133,17 @@ def test_a_figure_of_thousands_of_tokens_has_a_limited_size():
 
 
 @pytest.mark.parametrize(
-    ("shape", "source", "target"),
-    [((0, 3, 5), SOURCE, TARGET), ((1, 0, 5), SOURCE, []), ((1, 3, 0), [], TARGET)],
+    ("shape", "source", "target", "message"),
+    [
+        ((0, 3, 5), SOURCE, TARGET, "nothing to draw"),
+        ((1, 0, 5), SOURCE, [], "nothing to draw"),
+        ((1, 3, 0), [], TARGET, "nothing to draw"),
+        ((1, 3, 2), ["a"], TARGET, "^attention of 3 target and 2 source .* not 3 and 1; "),
+    ],
 )
-def test_nothing_to_draw_is_an_error(shape, source, target):
-    with pytest.raises(ValueError, match="nothing to draw"):
+def test_nothing_to_draw_and_labels_of_another_sentence_are_refused(shape, source, target, message):
+    with pytest.raises(ValueError, match=message):
         attention_figure(torch.zeros(shape), source, target)
-
-
-def test_labels_of_another_sentence_are_refused():
-    with pytest.raises(ValueError, match=r"^attention of 2 target and 3 source .* not 2 and 1; "):
-        attention_figure(torch.ones(1, 2, 3), ["a"], ["b", "c"])
 
 
 HEADS = [
@@ -169,9 +164,8 @@ def test_each_statistic_has_a_panel_with_a_bar_and_a_value_for_each_head():
     }
 
     first, *_ = figure.axes
-    assert [text.get_text() for text in first.texts] == ["0.12", "0.62", "1.00"]
-    names = [label.get_text() for label in first.get_yticklabels()]
-    assert names == ["head 1", "head 2", "head 3"]
+    assert texts(first.texts) == ["0.12", "0.62", "1.00"]
+    assert texts(first.get_yticklabels()) == ["head 1", "head 2", "head 3"]
     bottom, top = first.get_ylim()
     assert bottom > top
 
@@ -192,9 +186,6 @@ def test_no_heads_are_an_error():
 PRIVATE = "\U0010fffd"
 MIAO = "\U00016f00"
 """A letter of a script that none of the fonts has that matplotlib brings."""
-
-
-HOUSE = "H\u00e4user"
 
 
 @pytest.fixture(autouse=True)
@@ -221,7 +212,7 @@ def test_the_font_of_matplotlibs_settings_comes_first_and_others_complete_it(mon
     # cmb10, which matplotlib brings, has no umlaut.
     monkeypatch.setattr(plots, "FALLBACK_FONTS", ("absent", "STIXGeneral"))
     with matplotlib.rc_context({"font.family": ["cmb10"]}):
-        assert choose_fonts([HOUSE]) == (["cmb10", OWN_FONT, "STIXGeneral"], {})
+        assert choose_fonts(["H\u00e4user"]) == (["cmb10", OWN_FONT, "STIXGeneral"], {})
 
 
 @pytest.mark.parametrize("character", ["\n", "\t", "\0", "\ud800"])

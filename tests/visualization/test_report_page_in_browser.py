@@ -39,16 +39,13 @@ def show(browser, tmp_path):
     """Return a function that opens the page of a study; the console must stay empty."""
 
     def write_and_open(text="dot"):
-        return write_and_open_page(browser, tmp_path, make_page(text))
+        path = tmp_path / "report.html"
+        path.write_bytes(render_report(make_page(text)))
+        open_page(browser, path)
+        return browser
 
     yield write_and_open
     assert browser.get_log("browser") == []
-
-
-def write_and_open_page(browser, folder, page):
-    (folder / "report.html").write_bytes(render_report(page))
-    open_page(browser, folder / "report.html")
-    return browser
 
 
 def make_page(text):
@@ -167,25 +164,20 @@ def test_groups_can_be_hidden_in_charts_and_translations_singly_and_at_once(show
     everything, nothing = browser.find_elements(By.CSS_SELECTOR, "#groups button")
     boxes = browser.find_elements(By.CSS_SELECTOR, "#groups input")
 
+    def drawn():
+        return [name for name, _ in traces(browser)]
+
     boxes[0].click()
-    without_first = traces(browser)
-    titles = shown_titles(browser)
-    nothing.click()
-    hidden = traces(browser)
-    boxes[1].click()
-    one = traces(browser)
-    everything.click()
-
-    assert [name for name, _ in without_first] == ["additive"]
-    assert titles == ["\u25a0additive", "\u25c6none"]
-    assert hidden == []
-    assert [name for name, _ in one] == ["additive"]
-    assert [name for name, _ in traces(browser)] == ["dot", "additive"]
-
-
-def shown_titles(browser):
+    assert drawn() == ["additive"]
     titles = browser.find_elements(By.CSS_SELECTOR, ".card h3")
-    return [title.text for title in titles if title.is_displayed()]
+    shown = [title.text for title in titles if title.is_displayed()]
+    assert shown == ["\u25a0additive", "\u25c6none"]
+    nothing.click()
+    assert drawn() == []
+    boxes[1].click()
+    assert drawn() == ["additive"]
+    everything.click()
+    assert drawn() == ["dot", "additive"]
 
 
 def test_a_finger_scrolls_the_page_over_a_chart(show, browser):
@@ -277,7 +269,7 @@ def test_the_page_is_no_wider_than_the_screen(show, browser, width):
     assert 250 <= chart["width"] <= width
 
 
-def test_text_is_shown_and_never_run(show):
+def test_text_is_shown_and_never_run_and_the_page_may_request_nothing(show):
     browser = show(HOSTILE)
 
     point_at(browser.find_element(By.CSS_SELECTOR, "figure:last-child .point"))
@@ -287,10 +279,7 @@ def test_text_is_shown_and_never_run(show):
     assert browser.find_element(By.CSS_SELECTOR, "caption").text.startswith(f"{HOSTILE}; click")
     assert browser.execute_script("return window.hacked") is None
     assert browser.find_elements(By.TAG_NAME, "img") == []
-
-
-def test_the_page_makes_no_request_and_may_not(show):
-    assert_makes_no_request(show())
+    assert_makes_no_request(browser)
 
 
 def test_text_of_charts_has_the_colours_of_the_scheme(show):
