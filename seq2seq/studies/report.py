@@ -61,7 +61,7 @@ class Study(NamedTuple):
 def study_page(study: Study, *, name: str) -> StudyPage:
     """Compose the report of a study with a name."""
     groups = study.groups
-    missing = not_compared(study)
+    missing = list(not_compared(study))
     curves = curves_section(groups, missing)
     sentences = shown_sentences(groups, missing)
     translations = Section(title="Translations", has_sentences=True)
@@ -261,12 +261,8 @@ def _devices(runs: Sequence[StudyRun]) -> list[str]:
     return list(dict.fromkeys(run.device for run in runs if run.device))
 
 
-def not_compared(study: Study) -> list[str]:
+def not_compared(study: Study) -> Iterator[str]:
     """Say which runs failed, which seeds are missing or repeated, and what is not compared."""
-    return [*_missing(study), *study.notes]
-
-
-def _missing(study: Study) -> Iterator[str]:
     runs, groups = study.runs, study.groups
     yield from (f"{run.outcome}." for run in runs if run.failure is not None)
     seeds = sorted({run.seed for run in runs if run.seed}, key=lambda seed: (len(seed), seed))
@@ -304,3 +300,4 @@ def _missing(study: Study) -> Iterator[str]:
             f"The runs were trained on different devices, so their times cannot be compared: "
             f"{'; '.join(found)}."
         )
+    yield from study.notes
