@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 import torch
 from omegaconf import OmegaConf
-from tiny_training import tiny_run, write_corpus
+from tiny_training import SMALL, tiny_run, write_corpus
 from tiny_translator import make_translator
 from torch.testing import assert_close
 
@@ -23,24 +23,17 @@ from seq2seq.training.run import run_training
 def config(tmp_path_factory):
     folder = tmp_path_factory.mktemp("analysis")
     return load_config(
-        "tokenizer=characters",
+        *SMALL,
         "data.num_train=60",
         "data.num_valid=4",
         "data.num_test=5",
         f"data.cache_dir='{folder}/cache'",
         f"checkpoint_dir='{folder}'",
         "training.max_updates=2",
-        "training.device=cpu",
-        "training.precision=fp32",
         "training.threads=1",
-        "training.validation.num_samples=0",
-        "model.encoder.embedding_size=6",
-        "model.encoder.hidden_size=4",
-        "model.decoder.hidden_size=4",
         "attention=multihead",
         "attention.size=4",
         "attention.num_heads=2",
-        "decoding.max_length_ratio=0",
     )
 
 

@@ -69,13 +69,14 @@ def test_without_a_number_of_samples_that_of_sacrebleu_is_taken():
     assert "ar:10000" in found.signatures["bleu"].split("|")
 
 
-def simulate(random, *, num_sentences, spread, quality=(0.8, 0.8), num_seeds=3, wider=1):
+def simulate(random=None, *, num_sentences, spread, quality=(0.8, 0.8), num_seeds=3, wider=1):
     """Return the sentence statistics of two groups of runs.
 
     A run translates about half of the sentences as most runs of its group do. `spread` moves whole
     runs; 0.03 moves them as far (0.5 BLEU) as chance in 1,000 sentences does. Those of the first
     group move `wider` times as far.
     """
+    random = np.random.default_rng(1) if random is None else random
     numbers = (num_seeds, num_seeds) if isinstance(num_seeds, int) else num_seeds
     lengths = random.integers(6, 20, num_sentences)
     ease = random.normal(0, 0.8, num_sentences)
@@ -164,9 +165,7 @@ def test_a_difference_of_one_bleu_is_found_in_most_studies(spread):
 
 
 def test_the_effect_is_the_difference_of_the_mean_scores():
-    group, baseline = simulate(
-        np.random.default_rng(1), num_sentences=80, spread=0.1, quality=(0.95, 0.6)
-    )
+    group, baseline = simulate(num_sentences=80, spread=0.1, quality=(0.95, 0.6))
 
     found = compare_groups(group, baseline)
 
@@ -179,7 +178,7 @@ def test_the_effect_is_the_difference_of_the_mean_scores():
 
 def test_sentences_that_all_seeds_share_widen_the_interval():
     """Three copies of one run tell no more about other sentences than the run does."""
-    first, second = simulate(np.random.default_rng(1), num_sentences=300, spread=0)
+    first, second = simulate(num_sentences=300, spread=0)
     single = compare_groups(first[:1], second[:1])
 
     copied = compare_groups(np.repeat(first[:1], 3, axis=0), np.repeat(second[:1], 3, axis=0))
@@ -189,7 +188,7 @@ def test_sentences_that_all_seeds_share_widen_the_interval():
 
 
 def test_equal_groups_do_not_differ_and_those_of_other_test_sets_are_refused():
-    [group, _] = simulate(np.random.default_rng(1), num_sentences=30, spread=0)
+    [group, _] = simulate(num_sentences=30, spread=0)
 
     found = compare_groups(group, group)
 
@@ -200,7 +199,7 @@ def test_equal_groups_do_not_differ_and_those_of_other_test_sets_are_refused():
 
 @pytest.mark.parametrize("runs", [(1, 1), (1, 3), (2, 3)])
 def test_groups_of_any_number_of_runs_are_compared(runs):
-    groups = simulate(np.random.default_rng(1), num_sentences=200, spread=0, quality=(0.95, 0.6))
+    groups = simulate(num_sentences=200, spread=0, quality=(0.95, 0.6))
     group, baseline = (each[:number] for each, number in zip(groups, runs, strict=True))
 
     found = compare_groups(group, baseline)
@@ -227,9 +226,7 @@ def test_a_single_sentence_shows_no_difference(runs, score, paired):
 
 @pytest.mark.parametrize("runs", [(2, 2), (3, 3), (3, 5)])
 def test_with_seeds_that_spread_widely_the_interval_is_that_of_welchs_t_test(runs):
-    groups = simulate(
-        np.random.default_rng(1), num_sentences=300, spread=0.5, quality=(0.9, 0.7), num_seeds=runs
-    )
+    groups = simulate(num_sentences=300, spread=0.5, quality=(0.9, 0.7), num_seeds=runs)
 
     found = compare_groups(*groups)
 
@@ -243,7 +240,7 @@ def test_with_seeds_that_spread_widely_the_interval_is_that_of_welchs_t_test(run
 
 
 def test_the_interval_of_single_runs_is_that_of_the_bootstrap_over_sentences():
-    groups = simulate(np.random.default_rng(1), num_sentences=300, spread=0, quality=(0.9, 0.8))
+    groups = simulate(num_sentences=300, spread=0, quality=(0.9, 0.8))
     group, baseline = (each[:1] for each in groups)
 
     found = compare_groups(group, baseline)

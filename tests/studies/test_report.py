@@ -55,23 +55,18 @@ def test_the_tables_have_means_and_comparisons_and_a_row_for_every_run(tmp_path)
     assert sorted(names) == sorted(path.name for path in tmp_path.iterdir())
 
 
-def write_config(path, text, **values):
-    write_run(path, **values)
-    (path / "config.yaml").write_text(text)
-
-
 def rows_of(table):
     return {key.text: value.text for key, value in table.rows}
 
 
 def test_equal_settings_are_listed_without_those_of_the_machine(tmp_path):
     for number, attention in enumerate(("dot", "none")):
-        write_config(
-            tmp_path / f"{number}",
+        path = write_run(tmp_path / f"{number}")
+        (path / "config.yaml").write_text(
             f"seed: {number}\nattention: {{name: {attention}}}\n"
             "data: {name: grammar, cache_dir: /home/me/cache}\ntraining: {max_epochs: 2}\n",
         )
-        change_results(tmp_path / f"{number}", device="cpu, 2 threads")
+        change_results(path, device="cpu, 2 threads")
     [table] = settings_table(read_runs([tmp_path]))
     results = tmp_path / "1" / "results.json"
     results.write_text(results.read_text().replace("tok:13a", "tok:char"))

@@ -21,6 +21,11 @@ from seq2seq.studies.runs import group_runs, read_runs
 from seq2seq.training.run_directory import RunDirectory
 
 
+def write_configured(path, *overrides):
+    """Write a run of a sweep with its configuration."""
+    save_config(load_config(*overrides), write_run(path, *overrides) / "config.yaml")
+
+
 def swept(path):
     return {run.name: run.swept for run in read_runs([path])}
 
@@ -48,8 +53,8 @@ def test_keys_that_say_how_a_run_starts_are_not_swept(tmp_path):
 
 
 def test_a_value_that_one_sweep_leaves_to_its_default_comes_from_the_configuration(tmp_path):
-    for name, overrides in {"0": ["seed=1"], "1": ["seed=1", "attention=dot"]}.items():
-        save_config(load_config(*overrides), write_run(tmp_path / name, *overrides) / "config.yaml")
+    write_configured(tmp_path / "0", "seed=1")
+    write_configured(tmp_path / "1", "seed=1", "attention=dot")
 
     assert swept(tmp_path) == {"0": {"attention": "additive"}, "1": {"attention": "dot"}}
 
@@ -69,14 +74,11 @@ def test_a_key_that_only_older_runs_have_is_studied_only_if_it_was_used(tmp_path
 
 
 def test_a_value_is_one_group_however_it_was_typed(tmp_path):
-    typed = ["seed=1", "training.label_smoothing=0", "training.validation.patience=null"]
-    default = "model_size=small"
-    given = {
-        "0": typed,
-        "1": ["seed=2", default, "training.label_smoothing=0.0", "attention=additive"],
-    }
-    for name, overrides in given.items():
-        save_config(load_config(*overrides), write_run(tmp_path / name, *overrides) / "config.yaml")
+    smoothing = "training.label_smoothing"
+    null = "training.validation.patience=null"
+    write_configured(tmp_path / "0", "seed=1", f"{smoothing}=0", null)
+    defaults = "model_size=small", "attention=additive"
+    write_configured(tmp_path / "1", "seed=2", f"{smoothing}=0.0", *defaults)
 
     [group] = read_groups(tmp_path)
 
@@ -85,9 +87,9 @@ def test_a_value_is_one_group_however_it_was_typed(tmp_path):
 
 def test_a_fixed_value_of_a_job_that_failed_before_its_configuration_is_not_swept(tmp_path):
     for attention in ("dot", "none"):
-        overrides = [f"attention={attention}", "training.label_smoothing=0"]
-        path = write_run(tmp_path / attention, *overrides)
-        save_config(load_config(*overrides), path / "config.yaml")
+        write_configured(
+            tmp_path / attention, f"attention={attention}", "training.label_smoothing=0"
+        )
     record_failure(tmp_path / "odd", "no", ["attention=multihead", "training.label_smoothing=0"])
 
     assert [each.keys() for each in swept(tmp_path).values()] == [{"attention"}] * 3
