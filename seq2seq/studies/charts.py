@@ -36,18 +36,14 @@ from seq2seq.training.curves import MINUTES, TARGET_TOKENS, TRAIN_LOSS
 from seq2seq.visualization.figures import Chart, Series, draw_chart
 from seq2seq.visualization.page import Cell, Column, Section, Table
 
-_TITLES = {
-    TRAIN_LOSS: ("Training loss", "nats per token"),
+_CURVES = {
+    TRAIN_LOSS: ("Training loss", "nats per token", True),
     **{
-        f"valid/{name}": (f"{each.title}, validation", each.title)
+        f"valid/{name}": (f"{each.title}, validation", each.title, each.is_per_token)
         for name, each in MEASURES.items()
     },
 }
-_PER_TOKEN = {
-    TRAIN_LOSS,
-    *(f"valid/{name}" for name, each in MEASURES.items() if each.is_per_token),
-}
-"""Tags of the curves whose values depend on how a tokenizer splits text."""
+"""Title and unit of each curve, and whether its values depend on how a tokenizer splits text."""
 _OTHER_TOKENS = (
     "Some groups split the test set into other tokens than others: a word may be one token in one "
     "group and several in another. The charts of values per token say so; compare lines there only "
@@ -91,8 +87,8 @@ def curves_section(groups: Sequence[Group], notes: list[str]) -> Section:
         of_groups.append([found for found in curves if needed <= found.keys()])
     are_comparable = have_same_tokens(groups)
     charts = []
-    for tag, (title, unit) in _TITLES.items():
-        if tag in _PER_TOKEN and not are_comparable:
+    for tag, (title, unit, is_per_token) in _CURVES.items():
+        if is_per_token and not are_comparable:
             title += " (not comparable: other tokens)"
         means = [
             mean_curve(curves, tag, group=i, name=groups[i].label)
@@ -129,7 +125,7 @@ def read_curves(path: Path) -> dict[str, dict[int, float]]:
     return {
         tag: {event.step: event.value for event in events.Scalars(tag)}
         for tag in events.Tags()["scalars"]
-        if tag in axes | _TITLES.keys()
+        if tag in axes | _CURVES.keys()
     }
 
 
@@ -343,9 +339,8 @@ def length_section(groups: Sequence[Group], scores: Sequence[LengthScore]) -> Se
         return Section(title=title)
     counts = {each.source_length: counted(each.sentences, "sentence") for each in scores}
     axis = {f"Source {scores[0].unit}": list(counts)}
-    of_groups: dict[str, list[LengthScore]] = {}
-    for each in scores:
-        of_groups.setdefault(each.group, []).append(each)
+    by_group = itertools.groupby(scores, attrgetter("group"))
+    of_groups = {label: list(found) for label, found in by_group}
     series = []
     for index, group in enumerate(groups):
         if found := of_groups.get(group.label):

@@ -19,7 +19,6 @@ from seq2seq.evaluation.significance import (
 from seq2seq.studies.runs import RUN_MEASURES, Group, Spread, is_same
 from seq2seq.visualization.page import Cell, Column, Part, Table
 
-STAR = f"* one run on a side: {SENTENCES_ONLY}"
 COMPARED = [name for name in MEASURES if name != "bleu"]
 """Measures that are compared besides BLEU."""
 MOMENTS = ("aligned_at", "half_bleu_at")
@@ -247,7 +246,7 @@ def group_table(comparisons: Sequence[BaselineComparison], shown: Sequence[str])
     groups = [each.group for each in comparisons]
     keys = list(groups[0].swept) or ["group"]
     names = known_measures(groups, shown)
-    is_compared = any(each.result is not None for each in comparisons)
+    results = [each.result for each in comparisons]
 
     def swept(group: Group) -> list[Cell]:
         return [Cell(value or "-") for value in group.swept.values()] or [Cell(group.label)]
@@ -260,20 +259,20 @@ def group_table(comparisons: Sequence[BaselineComparison], shown: Sequence[str])
         return [Cell(text), Cell("-"), Cell("-")]
 
     return Table.of(
-        "; ".join(["Groups: mean \xb1 standard deviation over the runs", *stars(comparisons)]),
+        "; ".join(["Groups: mean \xb1 standard deviation over the runs", *stars(results)]),
         groups,
         ([Column(key, is_numeric=False) for key in keys], swept),
         RUNS,
         measure_columns([name for name in names if name in FIRST]),
-        *([(DIFFERENCE, difference)] if is_compared else []),
+        *([(DIFFERENCE, difference)] if any(results) else []),
         measure_columns([name for name in names if name not in FIRST]),
     )
 
 
-def stars(comparisons: Iterable[BaselineComparison]) -> list[str]:
+def stars(shown: Iterable[Difference | GroupComparison | None]) -> list[str]:
     """Return a line about the p-values with a star; none without one."""
-    covers = [each.result.covers for each in comparisons if each.result]
-    return [STAR] if SENTENCES_ONLY in covers else []
+    is_starred = any(each is not None and each.covers == SENTENCES_ONLY for each in shown)
+    return [f"* one run on a side: {SENTENCES_ONLY}"] if is_starred else []
 
 
 def text_column(label: str, text: Callable[[Any], str]) -> Part[Any]:

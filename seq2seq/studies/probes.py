@@ -15,7 +15,6 @@ from seq2seq.config.composition import USER_ERRORS, describe_error
 from seq2seq.evaluation.measures import MEASURES, Sentences, measure, ratio, total_scores
 from seq2seq.evaluation.metrics import Array, corpus_bleu
 from seq2seq.evaluation.significance import (
-    SENTENCES_ONLY,
     GroupComparison,
     Score,
     compare_groups,
@@ -25,10 +24,10 @@ from seq2seq.studies.comparison import (
     GROUP,
     INTERVAL_HINT,
     RUNS,
-    STAR,
     Difference,
     column,
     number_column,
+    stars,
     text_column,
 )
 from seq2seq.studies.runs import Group, StudyRun
@@ -245,8 +244,7 @@ def interventions_section(rows: Sequence[GroupLosses]) -> Section:
         "nothing has no p. Heads do not correspond between seeds, so each run has a row of its "
         "own; drop_head:1 removes the whole context of a model with one head."
     )
-    losses = [loss for row in rows for loss in row.losses.values()]
-    star = [STAR] if any(loss.covers == SENTENCES_ONLY for loss in losses) else []
+    star = stars(loss for row in rows for loss in row.losses.values())
     table = Table.of(
         "; ".join(["Other attention weights: all figures", *star]),
         rows,

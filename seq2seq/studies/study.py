@@ -107,7 +107,7 @@ def write_tables(
     if paper is not None:
         write_paper([*page["sections"], short], directory / PAPER, paper)
     texts = [f"warning: {text}" for text in (*warnings, *not_compared(study))]
-    return "\n".join([shown, *stars(study.comparisons), *texts])
+    return "\n".join([shown, *stars(each.result for each in study.comparisons), *texts])
 
 
 def find_differences(
