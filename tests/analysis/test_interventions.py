@@ -60,12 +60,6 @@ def test_context_is_that_of_the_changed_weights(name):
     assert_close(context, expected)
 
 
-def test_uniform_changes_nothing_of_a_model_that_is_uniform():
-    changed, before, _, _ = weights_of("uniform", "uniform")
-
-    assert_close(changed, before, atol=1e-15, rtol=0)
-
-
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
