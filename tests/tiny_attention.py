@@ -34,6 +34,12 @@ LARGEST_SIZE = 8
 SequenceModule = TypeVar("SequenceModule", CrossAttention, SelfAttention, CausalSelfAttention)
 
 
+def make_weights(num_heads: int, num_rows: int = 3, num_columns: int = 5) -> Tensor:
+    """Return random attention weights (N, T, S)."""
+    generator = torch.Generator().manual_seed(4)
+    return torch.rand(num_heads, num_rows, num_columns, generator=generator).softmax(dim=-1)
+
+
 def attention_config(name: str) -> AttentionConfig:
     """Return the default config of a registered type with small sizes."""
     config = attention_config_types()[name]()

@@ -1,17 +1,13 @@
 import pytest
 import torch
+from tiny_attention import make_weights
 
 from seq2seq.evaluation.alignment import argmax_links, diagonal_links, word_weights
 
 
-def random_weights(num_heads, num_rows, num_columns):
-    generator = torch.Generator().manual_seed(4)
-    return torch.rand(num_heads, num_rows, num_columns, generator=generator).softmax(dim=-1)
-
-
 def test_word_weights_are_means_over_heads_and_target_tokens_and_sums_over_source_tokens():
     source_words, target_words = [0, 1, 1, 2], [0, 0, 1]
-    weights = random_weights(2, 4, 5)
+    weights = make_weights(2, 4, 5)
 
     words = word_weights(weights, source_words, target_words, target_tokens=["a", "b", "c"])
 
@@ -30,7 +26,7 @@ def test_word_weights_are_means_over_heads_and_target_tokens_and_sums_over_sourc
 
 
 def test_an_unfinished_target_has_no_row_of_eos():
-    weights = random_weights(1, 4, 3)
+    weights = make_weights(1, 4, 3)
 
     cut = word_weights(weights[:, :3], [0, 1], [0, 1, 2], target_tokens=["a", "b", "c"])
     whole = word_weights(weights, [0, 1], [0, 1, 2], target_tokens=["a", "b", "c"])
@@ -39,7 +35,7 @@ def test_an_unfinished_target_has_no_row_of_eos():
 
 
 def test_punctuation_counts_only_for_a_word_of_its_own():
-    weights = random_weights(2, 5, 4)
+    weights = make_weights(2, 5, 4)
     tokens = ["\N{LOWER ONE EIGHTH BLOCK}", "dog", ".", "!"]
 
     words = word_weights(weights, [0, 1, 2], [0, 0, 0, 1], target_tokens=tokens)
@@ -54,8 +50,8 @@ def test_each_target_word_is_linked_to_its_highest_weight_and_the_first_of_equal
 
 
 def test_a_word_without_tokens_has_zeros_and_no_link_and_an_empty_translation_no_words():
-    words = word_weights(random_weights(1, 3, 3), [0, 1], [0, 2], target_tokens=["a", "b"])
-    empty = word_weights(random_weights(1, 1, 3), [0, 1], [], target_tokens=[])
+    words = word_weights(make_weights(1, 3, 3), [0, 1], [0, 2], target_tokens=["a", "b"])
+    empty = word_weights(make_weights(1, 1, 3), [0, 1], [], target_tokens=[])
 
     assert words[1].tolist() == [0.0, 0.0]
     assert {target for _, target in argmax_links(words)} == {0, 2}

@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tiny_attention import make_weights
 
 from seq2seq.visualization.page import AttentionPage, render_report
 
@@ -30,11 +31,6 @@ class Reader(HTMLParser):
         tag, attributes = self.elements[-1] if self.elements else ("", {})
         if tag in ("script", "style") and data.strip():
             self.contents.append((tag, attributes.get("class"), data))
-
-
-def make_weights(num_heads, num_rows=3, num_columns=5):
-    generator = torch.Generator().manual_seed(4)
-    return torch.rand(num_heads, num_rows, num_columns, generator=generator).softmax(dim=-1)
 
 
 def write_page(*sentences):

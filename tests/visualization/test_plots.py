@@ -5,6 +5,7 @@ import pytest
 import torch
 from matplotlib import font_manager
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from tiny_attention import make_weights
 
 from seq2seq.visualization import plots
 from seq2seq.visualization.plots import (
@@ -18,11 +19,6 @@ from seq2seq.visualization.plots import (
 
 SOURCE = ["Ein", "Hund", "rennt", ".", "</s>"]
 TARGET = ["A", "dog", "</s>"]
-
-
-def make_weights(num_heads, num_rows=3, num_columns=5):
-    generator = torch.Generator().manual_seed(2)
-    return torch.rand(num_heads, num_rows, num_columns, generator=generator).softmax(dim=-1)
 
 
 def texts(labels):
