@@ -39,30 +39,22 @@ Sides = dict[str, tuple[Array, Array]]
 """Statistics (S, K) of a run after and before a change, for each loss."""
 
 
-Numbers = tuple[float, float, float]
-"""A number and both ends of its interval."""
-
-
-def _numbers(compared: GroupComparison) -> Numbers:
-    return compared.effect, *compared.interval
-
-
-def _factors(compared: GroupComparison) -> Numbers:
+def _as_factor(found: Difference) -> Difference:
     """Return a difference of losses in nats as a factor of the perplexity."""
-    effect, low, high = (math.exp(n) if n < 700 else math.inf for n in _numbers(compared))
-    return effect, low, high
+    effect, low, high = (math.exp(n) if n < 700 else math.inf for n in found[:3])
+    return found._replace(effect=effect, low=low, high=high)
 
 
-def _shares(compared: GroupComparison) -> Numbers:
+def _as_share(found: Difference) -> Difference:
     """Return a share; the interval is computed for its logit, so that it lies between 0 and 1."""
-    share, low, high = _numbers(compared)
+    share, low, high = found[:3]
     if not 0 < share < 1:
-        return share, share, share
+        return found._replace(low=share, high=share)
     half = (high - low) / 2 / (share * (1 - share))  # of the logit, by the delta method
     middle = math.log(share / (1 - share))
     # The logistic function of both ends, written with tanh, which does not overflow.
     low, high = ((1 + math.tanh((middle + end) / 2)) / 2 for end in (-half, half))
-    return share, low, high
+    return found._replace(low=low, high=high)
 
 
 class Loss(NamedTuple):
@@ -72,7 +64,7 @@ class Loss(NamedTuple):
     form: str
     hint: str
     score: Score
-    numbers: Callable[[GroupComparison], Numbers] = _numbers
+    convert: Callable[[Difference], Difference] = lambda found: found
     """Function that converts the difference of the scores into the number."""
     is_tested: bool = True
     """Whether the number may differ from 0 by chance, and so has a p-value."""
@@ -86,14 +78,14 @@ LOSSES = {
         corpus_bleu,
     ),
     "perplexity_factor": Loss(
-        "Perplexity \xd7", ".2f", "factor of the perplexity of the references", ratio, _factors
+        "Perplexity \xd7", ".2f", "factor of the perplexity of the references", ratio, _as_factor
     ),
     "changed_words": Loss(
         "Changed words",
         ".3f",
         "share of the words of both translations that differ",
         ratio,
-        _shares,
+        _as_share,
         is_tested=False,
     ),
 }
@@ -212,8 +204,8 @@ def _compare(rows: Sequence[GroupLosses], of_rows: Sequence[Sequence[Sides]]) ->
         corrected = correct([compared[i] for i in tested])
         compared |= zip(tested, corrected, strict=True)
         for i, found in compared.items():
-            p_value = found.p_corrected if i in tested else None
-            rows[i].losses[name] = Difference(*loss.numbers(found), p_value, found.covers)
+            lost = loss.convert(Difference.of(found))
+            rows[i].losses[name] = lost if i in tested else lost._replace(p_value=None)
 
 
 LOSS_COLUMNS = ["group", "intervention", "runs"]
