@@ -10,7 +10,7 @@ import functools
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, islice, starmap
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -208,7 +208,8 @@ def text_warnings(texts: Mapping[str, Sequence[str]], tokenize: str, *, key: str
     """
     describe_spacing = functools.partial(_describe_spacing, tokenize=tokenize, key=key)
     for describe in (describe_spacing, _describe_tokens, _describe_long_line):
-        yield from islice(filter(None, starmap(describe, texts.items())), 1)
+        found = (describe(name, lines) for name, lines in texts.items())
+        yield from islice(filter(None, found), 1)
 
 
 def _describe_spacing(name: str, lines: Sequence[str], *, tokenize: str, key: str) -> str | None:
