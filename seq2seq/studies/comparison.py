@@ -334,4 +334,5 @@ def known_measures(groups: Sequence[Group], names: Sequence[str]) -> list[str]:
     """Return the measures that some group has; the AER of the diagonal follows the AER."""
     beside = {"aer": ("aer", "aer_of_diagonal")}
     with_diagonal = [each for name in names for each in beside.get(name, (name,))]
-    return [name for name in with_diagonal if any(each.mean(name) is not None for each in groups)]
+    known = {name for group in groups for run in group.runs for name in run.measures}
+    return [name for name in with_diagonal if name in known]

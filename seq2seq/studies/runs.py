@@ -167,10 +167,6 @@ class Group:
         """Return the statistics (R, S, K) of a measure that each of R runs has."""
         return np.stack([run.statistics[measure][:, 0] for run in self.runs])
 
-    def mean(self, measure: str) -> float | None:
-        """Return the mean over the runs that have the measure; None if there are none."""
-        return self.spread(measure).mean
-
     def spread(self, measure: str) -> "Spread":
         """Return mean and deviation over the runs that have the measure."""
         return Spread.of([r.measures[measure] for r in self.runs if measure in r.measures])
@@ -231,7 +227,7 @@ def group_runs(runs: Sequence[StudyRun]) -> list[Group]:
     finished = [group for group in groups.values() if group.runs]
     for group in finished:
         group.runs.sort(key=lambda run: (len(run.seed), run.seed))
-    return sorted(finished, key=lambda group: -(group.mean("valid_bleu") or 0.0))
+    return sorted(finished, key=lambda group: -(group.spread("valid_bleu").mean or 0.0))
 
 
 def has_begun(path: Path) -> bool:

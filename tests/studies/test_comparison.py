@@ -128,7 +128,7 @@ def test_differences_are_those_of_the_results(groups):
     names = ("chrf", "ter", "loss", "perplexity", "character_loss")
     assert row.keys() == {*names}
     for name, found in row.items():
-        expected = group.mean(name) - baseline.mean(name)
+        expected = group.spread(name).mean - baseline.spread(name).mean
         assert found.effect == pytest.approx(expected, rel=1e-3, abs=1e-6)
         assert found.low <= found.effect <= found.high
         assert 0 < found.p_value <= 1
