@@ -15,7 +15,6 @@ Arguments with "=" are those of train.py.
 
 import argparse
 import gzip
-import itertools
 import json
 import os
 import statistics
@@ -23,8 +22,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import cycle, islice
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -33,7 +33,7 @@ from seq2seq.config.schema import TrainConfig, load_config
 from seq2seq.data.batching import Batches, EncodedCorpus
 from seq2seq.data.cache import cached_tokenizers, encode_corpus
 from seq2seq.data.config import OnInvalid
-from seq2seq.data.corpus import Corpus, Pair, load_corpora
+from seq2seq.data.corpus import Corpus, load_corpora
 from seq2seq.data.files import read_files
 from seq2seq.data.tokenizers.interface import Tokenizer, TokenizerPair
 
@@ -208,27 +208,12 @@ def fill_cache(config: TrainConfig, small: Sequence[Path]) -> None:
     large = load_corpora(config.data).train
     invalid = OnInvalid.error
     pairs = list(read_files("train", paths=small, empty_lines=invalid, invalid_utf8=invalid))
-    copies = Copies(pairs, fingerprint=large.fingerprint, num_lines=large.num_lines)
-    once = Copies(pairs, fingerprint=large.fingerprint, num_lines=len(pairs))
+    once = replace(large, num_lines=len(pairs), lines=lambda: iter(pairs))
+    copies = replace(large, lines=lambda: islice(cycle(pairs), large.num_lines))
     tokenizers = cached_tokenizers(config.tokenizer, once, config.data.cache_dir)
     source, target = CachingTokenizer(tokenizers.source), CachingTokenizer(tokenizers.target)
     joint = tokenizers.source is tokenizers.target
     encode_corpus(copies, TokenizerPair(source, source if joint else target), config.data)
-
-
-@dataclass
-class Copies:
-    """A corpus of repeated pairs, with the fingerprint of the corpus in files."""
-
-    pairs: list[Pair]
-    fingerprint: str
-    num_lines: int
-    name = "train"
-
-    def lines(self) -> Iterator[Pair]:
-        return itertools.islice(itertools.cycle(self.pairs), self.num_lines)
-
-    __iter__ = lines
 
 
 class CachingTokenizer:
