@@ -141,7 +141,7 @@ def _check_shapes(attention: Attention, sources: _Sources) -> None:
 
 def _check_storing(attention: Attention, sources: _Sources) -> None:
     def stored() -> list[dict[str, str]]:
-        # The text of a list, a dictionary or a tensor shows whether it was changed in place.
+        # The repr of a list, a dictionary or a tensor shows changes made in place.
         stores = [
             {**vars(type(module)), **vars(module), **module._buffers}
             for module in attention.modules()

@@ -38,7 +38,7 @@ def masked_softmax(scores: Tensor, valid: Tensor) -> Tensor:
     """
     mask = fit_mask(valid, scores.shape)
     weights = torch.where(mask, with_autocast_precision(scores), -torch.inf).softmax(dim=-1)
-    # A row of padding only is NaN here; in all other rows, padding is already 0.
+    # A row is NaN here if all its positions are padding; in other rows, padding is already 0.
     return torch.where(mask, weights, 0.0)
 
 
@@ -159,7 +159,7 @@ class _Entmax(Function):
         # to 2 below the highest score: so far from the threshold, rounding cannot give them weight.
         gaps = torch.where(mask, (alpha - 1) * (exact - highest), -2.0).clamp_(min=-2)
         threshold = _sparsemax_threshold(gaps) if alpha == 2 else _entmax15_threshold(gaps)
-        # A row of padding only has equal gaps, and would get equal weights.
+        # If all positions of a row are padding, all gaps are equal, and so would be the weights.
         roots = torch.where(mask, (gaps - threshold).clamp_(min=0), 0.0)
         # The Jacobian of the weights p is diag(s) - s s^T / sum(s), where s = p^(2-alpha).
         ctx.save_for_backward((roots > 0).to(exact.dtype) if alpha == 2 else roots)

@@ -265,7 +265,7 @@ def average_checkpoints(checkpoints: Sequence[Checkpoint]) -> Checkpoint:
     """
     first = checkpoints[0]
     states = [checkpoint.model_state for checkpoint in checkpoints]
-    # The state of the model stores tied weights only once.
+    # A model ties equal weights again, so that its state stores them only once.
     model = first.build_model()
     model.load_state_dict({name: _mean([state[name] for state in states]) for name in states[0]})
     return replace(first, model_state=model.state_dict(), training_state=None)

@@ -179,7 +179,7 @@ def _lines_of_shard(config: TranslateConfig) -> tuple[int, int | None]:
         raise ValueError(f"shard={config.shard} reads input={name} twice; give a regular file")
     with open_text(path) as file:
         num_lines, last = 0, b"\n"
-        while chunk := file.read(CHUNK):  # a line may not fit into memory
+        while chunk := file.read(CHUNK):  # a line might not fit into memory
             num_lines, last = num_lines + chunk.count(b"\n"), chunk
     num_lines += not last.endswith(b"\n")
     # The last part is read to the end, so that a file of prefixes with too many lines is noticed.

@@ -228,7 +228,7 @@ def _nearest_keys(error: OmegaConfBaseException) -> str:
     content = OmegaConf.to_container(parent)
     assert isinstance(content, dict)
     keys = list(map(str, content))
-    # The key may exist one level deeper: kernels is training.kernels.
+    # The key may exist one level deeper: training.kernels instead of kernels.
     near = [
         f"{key!s}.{error.key!s}"
         for key, value in content.items()

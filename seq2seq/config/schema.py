@@ -261,7 +261,7 @@ class TrainConfig(Config):
     """Checkpoint or run directory that provides the initial weights and the tokenizers."""
     resume_changes: Annotated[list[str], Mark.free] = field(default_factory=list)
     """Keys, or groups of keys, that may change when the run is resumed."""
-    # A resumed run finds the type of a plug-in by name, so the file may have moved.
+    # A resumed run finds the type of a plug-in by name, so its file can be moved.
     plugins: Annotated[list[str], Mark.free, Mark.start] = field(default_factory=list)
     """Python files that register parts, such as attention types; see `load_plugins`."""
 

@@ -198,8 +198,8 @@ def _read_tmx(path: Path, source: str | None, target: str | None) -> _Found:
     chosen = codes if source is target is None else [each for each in (source, target) if each]
     if len(chosen) != 2 or not {code.split("-")[0].lower() for code in chosen} <= {*codes}:
         raise ValueError(
-            f"{path} has texts in {', '.join(codes) or 'no language'}; choose two of them, as "
-            "source=de target=en"
+            f"{path} has texts in {', '.join(codes) or 'no language'}; choose two of "
+            "them, for example source=de target=en"
         )
     source, target = chosen
     pairs = [(_text_in(texts, source), _text_in(texts, target), None) for texts in entries]
@@ -245,7 +245,7 @@ def _read_po(path: Path) -> _Found:
     except (PoFileError, ValueError) as error:
         raise ValueError(f"{path}: damaged PO file: {error}") from error
     pairs = []
-    for message in filter(lambda each: each.id, catalog):  # without the header
+    for message in filter(lambda each: each.id, catalog):  # the header has no id
         sources, targets = (
             [each] if isinstance(each, str) else list(each or ())
             for each in (message.id, message.string or "")

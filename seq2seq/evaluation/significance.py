@@ -262,7 +262,7 @@ def compare_systems(
         number = len(references)
         signatures = {name: signature(rule, name, num_references=number) for name in OF_TEXT}
     else:
-        # The comparison of a study does not need this import.
+        # Imported here, because comparing the groups of a study does not need it.
         from sacrebleu.significance import PairedTest
 
         measures = {name: cast("Metric", _TestedMeasure(name, rule)) for name in OF_TEXT}

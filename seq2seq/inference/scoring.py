@@ -56,7 +56,7 @@ def _joined_links(
     offsets = []
     place = target_place = 0
     for part, found in pairs:
-        # The symbols that every sentence begins with occur only once in the line.
+        # Every sentence begins with the tags of the line, which contains them only once.
         tags = leading_symbols(tokenizers.source, part.source)
         sentence = part.source[len(tags) :].strip()
         place = line.index(sentence, place)

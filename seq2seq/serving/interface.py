@@ -27,7 +27,7 @@ class Fields(BaseModel):
     """The fields of each request; null counts as missing."""
 
     texts: Texts
-    source: Annotated[str, Field(description="code; auto: the only source language of the target")]
+    source: Annotated[str, Field(description="code; auto: the only language translated to target")]
     target: Annotated[str, Field(description="language code; texts in this language stay as is")]
     api_key: str = ""
 

@@ -122,7 +122,7 @@ def make_server(service: Service, config: ServeConfig) -> Server:
             loop="asyncio",
             lifespan="on",
             log_config=None,
-            # uvicorn would warn about each request that is not HTTP or asks for a WebSocket.
+            # uvicorn would warn about each request that asks for a WebSocket or is not HTTP.
             log_level="error",
             access_log=False,
             h11_max_incomplete_event_size=_HEADER_BYTES,

@@ -45,9 +45,9 @@ _CURVES = {
 }
 """Title and unit of each curve, and whether its values depend on how a tokenizer splits text."""
 _OTHER_TOKENS = (
-    "Some groups split the test set into other tokens than others: a word may be one token in one "
-    "group and several in another. The charts of values per token say so; compare lines there only "
-    "between groups with the same tokens, and otherwise the loss per character."
+    "The groups split the test set into different tokens: a word may be one token in one group and "
+    "several in another. The titles of charts with values per token say so. Compare their lines "
+    "only between groups with the same tokens; between all groups, compare the loss per character."
 )
 _MAX_POINTS = 400
 """Maximum number of points of a line, which bounds the size of the page."""

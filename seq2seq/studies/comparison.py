@@ -225,7 +225,7 @@ def _reason(group: Group) -> str:
     """Say why a group has no test set of its own; empty if it has one."""
     found = {run.test_set for run in group.runs}
     if None in found:
-        return "a run has no test.npz, test.hyp or test.ref"
+        return "a run lacks test.npz, test.hyp or test.ref"
     return "" if len(found) == 1 else "its runs have different test sets"
 
 

@@ -67,10 +67,10 @@ def study_page(study: Study, *, name: str) -> StudyPage:
     translations = Section(title="Translations", has_sentences=True)
     if sentences:
         translations.paragraphs = [
-            "Test sentences of all lengths, and those that the groups translate most differently, "
-            "farthest from the reference and with the highest AER, translated by the run of each "
-            "group with the best validation score. Point at a token, or reach it with Tab and the "
-            "arrow keys, to see what it looked at or what looked at it."
+            "Test sentences of all lengths, the sentences whose translations differ most between "
+            "the groups or from the reference, and those with the highest AER. The run of each "
+            "group with the best validation score has translated them. Point at a token, or reach "
+            "it with Tab and the arrow keys, to see what it looked at or what looked at it."
         ]
     last = Section(title="Not compared", items=missing)
     if not missing:

@@ -76,7 +76,7 @@ class RunLog:
         """Append all lines to a file, first the lines from before this call."""
         file = _FileHandler(path)
         file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-        self._handlers.append(file)  # closed after the memory handler, which passes its lines on
+        self._handlers.append(file)  # closed last: the memory handler passes its lines on
         self._memory.setTarget(file)
         self._memory.flush()
         self._memory.capacity = 1

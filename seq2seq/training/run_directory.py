@@ -217,7 +217,7 @@ class RunDirectory:
             if update in best:
                 save_checkpoint(self.step(update), checkpoint)
             if earlier and not self.step(earlier[0]).exists():
-                # The run kept one checkpoint before it was resumed.
+                # Until it was resumed, the run kept only best.pt, and no file for each update.
                 save_checkpoint(self.step(earlier[0]), load_checkpoint(self.best))
             missing = [each for each in earlier if not self.step(each).exists()]
         if update == best[0]:
@@ -254,7 +254,7 @@ class RunDirectory:
     def _clear(self) -> None:
         """Delete only the files of a run, the configuration last."""
         self.delete_steps()
-        # The files of a further validation set are named like its statistics.
+        # Each further validation set has a file valid.NAME.npz; its other files share the stem.
         sets = ["test", "valid", *(path.stem for path in self.path.glob("valid.*.npz"))]
         texts = [self.text(name, kind) for name in sets for kind in _OF_SETS]
         named = [self.best, self.last, self.average, self.log, self.tensorboard]

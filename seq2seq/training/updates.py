@@ -71,7 +71,7 @@ class Updater:
                 self.add_gradients(each, update=update, num_tokens=num_tokens).terms
                 for each in batches
             ]
-            sums = torch.stack(terms).sum(0).flatten()  # total and number of tokens of each loss
+            sums = torch.stack(terms).sum(0).flatten()  # of each loss: total and number of tokens
         except RuntimeError as error:
             if not is_memory_shortage(error):
                 raise

@@ -27,7 +27,7 @@ _STYLE = {
     "legend.labelspacing": 0.2,
     "lines.linewidth": 1,
     "lines.markersize": 3.5,
-    "pdf.fonttype": 42,  # publishers refuse fonts of type 3
+    "pdf.fonttype": 42,  # publishers reject Type 3 fonts
     "svg.hashsalt": "seq2seq",  # drawing a figure again gives the same file
     "text.parse_math": False,
 }
@@ -70,7 +70,7 @@ def latex_table(table: Table) -> str:
     """Return the `tabular` of a table, after its caption in a comment."""
     rows = table_text(table, "latex_booktabs")  # it also escapes the text
     rows = re.sub(r"(?<=[ (])-(?=\d)", "$-$", rows)
-    # LaTeX would read a bracket or an asterisk after the end of a row as its argument.
+    # After the end of a row, LaTeX would read a bracket or an asterisk as an argument.
     rows = re.sub(r"(?m)^( *)([\[*])", r"\1{\2}", rows)
     return f"% {table.caption}\n{rows}\n"
 

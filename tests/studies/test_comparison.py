@@ -78,7 +78,7 @@ def test_runs_with_different_test_sets_or_signatures_are_not_compared(tmp_path):
     assert found["local"].reason == "the baseline has another test set"
 
     assert found["dot"].reason == "its runs have different test sets"
-    assert found["uniform"].reason == "a run has no test.npz, test.hyp or test.ref"
+    assert found["uniform"].reason == "a run lacks test.npz, test.hyp or test.ref"
 
 
 @pytest.mark.parametrize(
