@@ -14,8 +14,8 @@ the budget. Both translate the test set with a beam of 5.
 DIR contains {train,val,test_2016_flickr}.{de,en}.gz; other sets need --test. The Transformer is
 the Tiny configuration of Wu et al. 2021 ("Good for misconceived reasons") for Multi30k: 4 layers, 4
 heads, sizes 128 and 256, dropout 0.3, tied embeddings. Its recipe is theirs: Adam with a warm-up of
-2,000 updates to 0.005, label smoothing 0.1, batches of 4,096 tokens; --warmup and --batch-tokens
-fit it to an hour. JoeyNMT is installed as by joeynmt.py.
+2,000 updates to 0.005, label smoothing 0.1, batches of 4,096 tokens; --warmup, --learning-rate,
+--dropout and --batch-tokens fit it to an hour. JoeyNMT is installed as by joeynmt.py.
 """
 
 import argparse
@@ -52,7 +52,7 @@ TRANSFORMER = (
 training:
     optimizer: adam
     adam_betas: [0.9, 0.98]
-    learning_rate: 0.005
+    learning_rate: {learning_rate}
     learning_rate_warmup: {warmup}
     scheduling: warmupinversesquareroot
     label_smoothing: 0.1
@@ -74,9 +74,9 @@ model:
     tied_embeddings: true
     tied_softmax: true
     encoder: {{type: transformer, num_layers: 4, num_heads: 4, hidden_size: 128, ff_size: 256,
-              dropout: 0.3, layer_norm: pre, embeddings: {{embedding_dim: 128, scale: true}}}}
+              dropout: {dropout}, layer_norm: pre, embeddings: {{embedding_dim: 128, scale: true}}}}
     decoder: {{type: transformer, num_layers: 4, num_heads: 4, hidden_size: 128, ff_size: 256,
-              dropout: 0.3, layer_norm: pre, embeddings: {{embedding_dim: 128, scale: true}}}}
+              dropout: {dropout}, layer_norm: pre, embeddings: {{embedding_dim: 128, scale: true}}}}
 """
 )
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -125,6 +125,8 @@ class Transformer(JoeyNMT):
             never=WITHOUT_END,
             validation=self._options.validation,
             warmup=self._options.warmup,
+            learning_rate=self._options.learning_rate,
+            dropout=self._options.dropout,
             batch_tokens=self._options.batch_tokens,
         )
 
@@ -255,6 +257,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--warmup", type=int, default=2000, help="JoeyNMT's updates of warm-up")
     parser.add_argument("--batch-tokens", type=int, default=4096, help="JoeyNMT's tokens per batch")
+    parser.add_argument("--learning-rate", type=float, default=0.005, help="JoeyNMT's highest")
+    parser.add_argument("--dropout", type=float, default=0.3, help="JoeyNMT's dropout")
     parser.add_argument("--override", nargs="*", default=[], help="other keys of train.py")
     options = parser.parse_args(argv)
     options.work = options.work.resolve()
