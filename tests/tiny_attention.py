@@ -226,7 +226,7 @@ VALID = {
     "mask": _GAPS,
     "step_mask": _GAPS.unsqueeze(1) ^ torch.eye(5, dtype=torch.bool),
 }
-"""What `Attention.prepare` accepts for B=3, T=5, S=5."""
+"""Lengths and masks for `Attention.prepare`, with B=3, T=5, S=5."""
 
 
 def valid_and_mask(name: str, *, num_steps: int) -> tuple[Tensor | None, Tensor]:

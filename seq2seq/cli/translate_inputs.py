@@ -190,7 +190,7 @@ def _lines_of_shard(config: TranslateConfig) -> tuple[int, int | None]:
 def is_prompt(config: TranslateConfig) -> bool:
     """Return whether sentences are typed at a prompt."""
     is_read = config.text is None and config.input is None
-    is_open = sys.stdin is not None  # Python has no object for a closed standard input
+    is_open = sys.stdin is not None  # it is None if standard input is closed
     return is_read and is_open and sys.stdin.isatty()
 
 
