@@ -11,6 +11,7 @@ translate in the fastest of some batch sizes, with peers such as
 """
 
 import argparse
+import logging
 import os
 import statistics
 import subprocess
@@ -54,6 +55,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--peer-command", action="append", default=[], help="as of translate_speed.py"
     )
     options = parser.parse_args(argv)
+    logging.getLogger("seq2seq").setLevel(logging.ERROR)  # warnings about the same lines each time
     torch.set_num_threads(1)
     lines = options.input.read_text(encoding="utf-8").splitlines()
     engines: dict[str, Engine] = {

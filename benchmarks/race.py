@@ -4,18 +4,18 @@
     python benchmarks/race.py run --data DIR --system joeynmt --minutes 5 15 30 60 --seed 1
     python benchmarks/race.py chart
 
-`run` appends a row for each budget to --work/race.csv, with the processor time that the training
-took, validation included. The budgets of JoeyNMT are processor time, those of seq2seq are time of
-the clock, so the machine should be idle. seq2seq trains anew for each budget, with
-`experiment=best` and `training.max_minutes`, which sets its schedule. JoeyNMT trains once, and its
-best checkpoint so far is copied at the end of each budget, because its schedule does not depend on
-the budget. Both translate the test set with a beam of 5.
+`run` appends a row for each budget to --table, with the processor time that the training took,
+validation included; `chart` draws the table into a picture beside it. The budgets of JoeyNMT are
+processor time, those of seq2seq are time of the clock, so the machine should be idle. seq2seq
+trains anew for each budget, with `experiment=best` and `training.max_minutes`, which sets its
+schedule. JoeyNMT trains once, and its best checkpoint so far is copied at the end of each budget,
+because its schedule does not depend on the budget. Both translate the test set with a beam of 5.
 
 DIR contains {train,val,test_2016_flickr}.{de,en}.gz; other sets need --test. The Transformer is
 the Tiny configuration of Wu et al. 2021 ("Good for misconceived reasons") for Multi30k: 4 layers, 4
-heads, sizes 128 and 256, dropout 0.3, tied embeddings. Its recipe is theirs: Adam with a warm-up of
-2,000 updates to 0.005, label smoothing 0.1, batches of 4,096 tokens; --warmup, --learning-rate,
---dropout and --batch-tokens fit it to an hour. JoeyNMT is installed as by joeynmt.py.
+heads, sizes 128 and 256, tied embeddings, Adam, label smoothing 0.1. Their warm-up of 2,000 updates
+to 0.005, dropout 0.3 and batches of 4,096 tokens are meant for many hours; the defaults here were
+chosen for an hour. JoeyNMT is installed as by joeynmt.py.
 """
 
 import argparse
@@ -196,9 +196,10 @@ def run(options: argparse.Namespace) -> None:
         peer = Transformer(options)
         peer.prepare()
         found = peer.race(minutes)
-    table = options.work / "race.csv"
-    is_new = not table.exists()
-    with table.open("a", encoding="utf-8", buffering=1) as file:  # a row is there when it is known
+    is_new = not options.table.exists()
+    with options.table.open(
+        "a", encoding="utf-8", buffering=1
+    ) as file:  # a row is there when it is known
         writer = csv.writer(file)
         if is_new:
             writer.writerow(COLUMNS)
@@ -213,7 +214,7 @@ def run(options: argparse.Namespace) -> None:
 
 def chart(options: argparse.Namespace) -> None:
     """Draw the BLEU of each system over the minutes, a panel for each corpus."""
-    with (options.work / "race.csv").open(encoding="utf-8") as file:
+    with options.table.open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     corpora = list(dict.fromkeys(row["corpus"] for row in rows))
     figure = Figure(figsize=(3.5 * len(corpora), 3.2), layout="constrained")
@@ -235,7 +236,7 @@ def chart(options: argparse.Namespace) -> None:
             axes.plot(*zip(*points, strict=True), "o", color=color, markersize=3)
         axes.set(title=corpus, xlabel="minutes of one thread", ylabel="BLEU", ylim=(0, None))
     axes.legend(loc="lower right")
-    figure.savefig(options.work / "race.png", dpi=150)
+    figure.savefig(options.table.with_suffix(".png"), dpi=150)
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -246,19 +247,23 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--system", choices=("seq2seq", "joeynmt"), default="seq2seq")
     parser.add_argument("--data", type=Path, help="folder of the corpus")
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir(), "race"))
+    parser.add_argument("--table", type=Path, default=ROOT / "docs" / "race.csv")
     parser.add_argument("--source", default="de", help="source language (default: de)")
     parser.add_argument("--target", default="en", help="target language (default: en)")
     parser.add_argument("--valid", default="val", help="validation set (default: val)")
     parser.add_argument("--test", default="test_2016_flickr", help="(default: %(default)s)")
     parser.add_argument("--minutes", type=float, nargs="+", default=[5, 15, 30, 60])
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument(
-        "--validation", type=int, default=100, help="JoeyNMT's updates between validations"
+    joeynmt = (
+        ("validation", 300, "updates between validations"),
+        ("warmup", 400, "updates of warm-up"),
+        ("batch-tokens", 1024, "tokens per batch"),
+        ("learning-rate", 0.002, "highest learning rate"),
+        ("dropout", 0.1, "dropout"),
     )
-    parser.add_argument("--warmup", type=int, default=2000, help="JoeyNMT's updates of warm-up")
-    parser.add_argument("--batch-tokens", type=int, default=4096, help="JoeyNMT's tokens per batch")
-    parser.add_argument("--learning-rate", type=float, default=0.005, help="JoeyNMT's highest")
-    parser.add_argument("--dropout", type=float, default=0.3, help="JoeyNMT's dropout")
+    for name, default, meaning in joeynmt:
+        text = f"JoeyNMT's {meaning} (default: {default})"
+        parser.add_argument(f"--{name}", type=type(default), default=default, help=text)
     parser.add_argument("--override", nargs="*", default=[], help="other keys of train.py")
     options = parser.parse_args(argv)
     options.work = options.work.resolve()

@@ -234,6 +234,6 @@ def test_race_draws_a_panel_for_each_corpus(run, tmp_path, monkeypatch):
     rows += ["b de-en,seq2seq,1,15,15.2,20.0,40.0"]
     (tmp_path / "race.csv").write_text("\n".join(rows) + "\n")
 
-    run("race", "chart", f"--work={tmp_path}")
+    run("race", "chart", f"--table={tmp_path}/race.csv")
 
     assert (tmp_path / "race.png").stat().st_size > 5000
