@@ -173,19 +173,27 @@ def describe_outcome(trainer: Trainer, found: FinalScores) -> str:
     training, done = trainer.config.training, trainer.progress.epochs
     planned = training.max_epochs
     epochs = f"{done:.1f} epochs" if planned is None else f"{done:.1f} of {planned} epochs"
-    scores = [each["bleu"] for each in trainer.directory.read_validations()]
+    falls = training.schedule.name is ScheduleName.cosine
+    history = trainer.directory.read_validations()
+    scores, losses = ([each[name] for each in history] for name in ("bleu", "loss"))
     earlier, latest = scores[: len(scores) * 2 // 3], scores[len(scores) * 2 // 3 :]
     gain = max(latest, default=0.0) - max(earlier, default=0.0)
     if not earlier:
         verdict = "too few validations to tell whether BLEU still rises"
     elif max(scores) < 1:
         verdict = "valid BLEU is near 0, so train for more updates or with more text"
+    elif gain < _RISE and falls and losses.index(min(losses)) >= len(earlier):
+        verdict = (
+            f"valid BLEU rose by {max(gain, 0.0):.1f} in the last third, as the learning rate fell"
+            ", but the valid loss still fell too: a new run with twice the budget shows whether "
+            "more time helps"
+        )
     elif gain < _RISE:
         verdict = (
             f"valid BLEU rose by {max(gain, 0.0):.1f} in the last third, so more text or a larger "
             "model will help more than more time"
         )
-    elif training.schedule.name is ScheduleName.cosine:
+    elif falls:
         verdict = (
             f"valid BLEU still rose by {gain:.1f} in the last third: train a new run with a larger "
             "budget; resuming gains little, because the learning rate has already fallen"

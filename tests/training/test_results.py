@@ -127,18 +127,20 @@ def test_a_small_model_uses_bf16_only_on_request(tmp_path, monkeypatch, asked, t
 
 
 @pytest.mark.parametrize(
-    ("scores", "schedule", "expected"),
+    ("scores", "last_loss", "schedule", "expected"),
     [
-        ([9.0], "cosine", "too few validations to tell"),
-        ([0.0, 0.1, 0.2], "cosine", "valid BLEU is near 0"),
-        ([9.0, 20.0, 20.2], "cosine", "rose by 0.2 in the last third, so more text"),
-        ([9.0, 20.0, 19.0], "cosine", "rose by 0.0 in the last third, so more text"),
-        ([9.0, 20.0, 22.0], "cosine", "still rose by 2.0 in the last third: train a new run"),
-        ([9.0, 20.0, 22.0], "constant", "still rose by 2.0 in the last third: raise the budget"),
+        ([9.0], 1.0, "cosine", "too few validations to tell"),
+        ([0.0, 0.1, 0.2], 1.0, "cosine", "valid BLEU is near 0"),
+        ([9.0, 20.0, 20.2], 2.1, "cosine", "rose by 0.2 in the last third, so more text"),
+        ([9.0, 20.0, 19.0], 1.9, "constant", "rose by 0.0 in the last third, so more text"),
+        ([9.0, 20.0, 20.2], 1.9, "cosine", "rose by 0.2 in the last third, as the learning rate"),
+        ([9.0, 20.0, 22.0], 1.9, "cosine", "still rose by 2.0 in the last third: train a new run"),
+        ([9.0, 20.0, 22.0], 2.1, "constant", "rose by 2.0 in the last third: raise the budget"),
     ],
 )
-def test_the_end_says_whether_more_training_would_help(scores, schedule, expected):
-    history = [{"bleu": score} for score in scores]
+def test_the_end_says_whether_more_training_would_help(scores, last_loss, schedule, expected):
+    losses = [3.0, 2.0, last_loss]
+    history = [{"bleu": bleu, "loss": loss} for bleu, loss in zip(scores, losses, strict=False)]
     config = load_config("data=grammar", f"training.schedule.name={schedule}")
     trainer = SimpleNamespace(
         config=config,
