@@ -23,6 +23,7 @@ from seq2seq.cli.command_line import errors_in_one_line
 from seq2seq.config.composition import USER_ERRORS, describe_error, quote_value
 from seq2seq.evaluation.metrics import bins_at
 from seq2seq.files.lock import DirectoryInUseError, DirectoryLock
+from seq2seq.files.paths import expand_home
 from seq2seq.runtime.distributed import process_group
 from seq2seq.runtime.process import (
     Interrupted,
@@ -115,7 +116,8 @@ class StudySummary(Callback):
                     f"{resume}: a sweep is resumed in its directory; add hydra.sweep.dir=DIRECTORY"
                 )
             with process_group() as ranks:
-                sweep = ranks.share_from_first(str(config.hydra.sweep.dir))
+                path = expand_home(config.hydra.sweep.dir, key="hydra.sweep.dir")
+                sweep = ranks.share_from_first(str(path))
             SWEEP.begin(Path(sweep), is_new=not (content["resume"] or content["overwrite"]))
         # Each process composes its jobs itself; a directory with the time in its name would differ
         # between processes.

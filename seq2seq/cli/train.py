@@ -3,6 +3,7 @@
 import argparse
 import gc
 import os
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -16,9 +17,11 @@ with imports_in_one_line():
     import hydra
     from hydra._internal.utils import get_args_parser
     from hydra.core.hydra_config import HydraConfig
+    from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.types import RunMode
     from omegaconf import DictConfig, OmegaConf
 
+    from seq2seq.checks import field_types
     from seq2seq.cli.command_line import one_line_errors
     from seq2seq.cli.sweep import launched_job, run_job, stopped_sweeps_in_one_line
     from seq2seq.config.composition import config_directory, to_dataclass
@@ -66,6 +69,7 @@ def _load_and_train() -> None:
             sys.argv[place + 1] = str(Path(sys.argv[place + 1]).resolve())
     load_plugins_of(sys.argv[1:])
     register_schemas()
+    sys.argv[1:] = map(_with_quotes, sys.argv[1:])
     with stopped_sweeps_in_one_line():
         _train()
 
@@ -94,6 +98,21 @@ def options_first(arguments: Sequence[str]) -> list[str]:
     return sorted(arguments, key=lambda each: each in parsed.overrides)
 
 
+def _with_quotes(argument: str) -> str:
+    """Put quotes around a text of the top level that Hydra would read as a number or truth value.
+
+    Example:
+        >>> _with_quotes("run_name=2026_11_27"), _with_quotes("seed=1_000")
+        ("run_name='2026_11_27'", 'seed=1_000')
+    """
+    key, _, value = argument.partition("=")
+    field_type = field_types(TrainConfig).get(key)
+    if field_type is None or field_type.bases != (str,) or not re.fullmatch(r"[\w.+-]+", value):
+        return argument
+    read = OverridesParser.create().parse_override(argument).value()
+    return argument if read is None or isinstance(read, str) else f"{key}='{value}'"
+
+
 @hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="train")
 @one_line_errors
 def _train(composed: DictConfig) -> float | None:
@@ -102,6 +121,11 @@ def _train(composed: DictConfig) -> float | None:
     # A process that a launcher started has not read the command line.
     load_plugins(OmegaConf.select(composed, "plugins", default=[]))
     is_job = hydra_config.mode is RunMode.MULTIRUN
+    if is_job and "study" not in hydra_config.callbacks:
+        raise ValueError(
+            "-m needs the section hydra of configs/train.yaml, which the file of --config-name "
+            "lacks; copy it there, or use train.yaml"
+        )
     try:
         if is_job:
             path = Path(hydra_config.runtime.output_dir)

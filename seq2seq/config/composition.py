@@ -199,6 +199,8 @@ def _unreadable(override: str) -> str:
     if "=" not in override:
         return f"{override!r} is not key=value; --cfg job lists the keys"
     key, _, value = override.partition("=")
+    if key != key.strip():
+        return f"{override!r} has a space before the =; write {key.strip()}={value.strip()}"
     if not value.startswith(("{", "[")):
         example = quote_value(value)
     elif value.endswith(("}", "]")) and not re.search("['\"]", value):

@@ -277,7 +277,7 @@ def not_compared(study: Study) -> Iterator[str]:
                 f"{group.label} has several runs with one seed; they count as different seeds, so "
                 "its deviations, intervals and p-values may be too small."
             )
-    if (number := len({group.runs[0].test_set for group in groups} - {None})) > 1:
+    if (number := len({tuple(run.references) for run in runs if run.references})) > 1:
         yield (
             f"The runs have {number} different test sets, and scores on different test sets cannot "
             "be compared."

@@ -86,6 +86,11 @@ def _average_best(trainer: Trainer) -> dict[str, object] | None:
     config, directory, progress = trainer.config.training, trainer.directory, trainer.progress
     updates = progress.best_updates
     if not config.average_best or len(updates) < 2:
+        if directory.average.exists() and trainer.ranks.is_first:
+            # The run was resumed without the average, which may be best.pt.
+            if (step := directory.step(updates[0])).exists():
+                save_checkpoint(directory.best, load_checkpoint(step))
+            directory.average.unlink()
         return None
     steps = [directory.step(each) for each in updates]
     average = trainer.ranks.compute_in_first(lambda: average_checkpoints(load_checkpoints(steps)))

@@ -49,7 +49,10 @@ def check_start(config: TrainConfig, directory: RunDirectory) -> None:
     if config.resume and config.overwrite:
         raise ValueError("resume and overwrite=true exclude each other; choose one")
     if config.resume_changes and not config.resume:
-        raise ValueError("resume_changes names keys to change in a run: add resume=true")
+        raise ValueError(
+            "resume_changes names keys to change in a run: add resume=true, "
+            "or resume_changes=[] for a new run"
+        )
     if not directory.has_run:
         if config.resume:
             raise ValueError(f"resume=true: {directory.path} has no run; remove resume=true")

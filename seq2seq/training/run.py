@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from seq2seq.checks import Mark, counted
-from seq2seq.config.schema import TrainConfig, TrainingConfig, build_model
+from seq2seq.config.schema import TeacherForcingSchedule, TrainConfig, TrainingConfig, build_model
 from seq2seq.config.serialization import config_differences
 from seq2seq.data.tokenizers.interface import TokenizerPair, share_ids
 from seq2seq.data.tokenizers.words import load_vectors
@@ -221,5 +221,11 @@ def log_start(trainer: Trainer) -> None:
         numerics.device,
         numerics.precision.value,
     )
+    forcing = config.training.teacher_forcing
+    if forcing.schedule is TeacherForcingSchedule.constant and forcing.end < forcing.start:
+        logger.warning(
+            "training.teacher_forcing.end=%s changes nothing with schedule=constant; choose linear",
+            forcing.end,
+        )
     if trainer.progress.update:
         logger.info("resumed after update %d", trainer.progress.update)

@@ -60,6 +60,12 @@ def test_a_wrong_value_of_an_option_is_an_error_without_usage():
         options_first(["--cfg", "everything"])
 
 
+def test_a_name_that_reads_as_a_number_stays_as_it_is(train, corpus, work):
+    train(*corpus, "training.max_updates=1", "run_name=2026_11_27", "checkpoint_dir=1e3")
+
+    assert (work / "1e3" / "2026_11_27" / "results.json").exists()
+
+
 def test_runs_may_be_in_the_home_directory(train, corpus, work, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
 
@@ -114,6 +120,8 @@ def test_a_run_is_repeated_from_its_configuration(train, train_refusal, corpus, 
     assert line == "training.max_updates=-1 must be at least 1, or null"
     line = train_refusal(*again, "run_name=b", "model=luong")
     assert line.startswith("model=luong selects a file, but the config.yaml of a run")
+    line = train_refusal("-m", *again, "seed=1,2", "hydra.sweep.dir=swept")
+    assert line.startswith("-m needs the section hydra of configs/train.yaml")
 
 
 @pytest.mark.parametrize("text", ["a: 1", "run_name: a\ndata: {name: files}", "{}"])
@@ -192,9 +200,16 @@ def test_a_sweeper_gets_the_validation_score(train, corpus, monkeypatch):
         "seq2seq.cli.train.run_job", lambda path, job: returned.append((path, job()))
     )
 
-    train("-m", *corpus, "training.validation.metric=chrf", *SHORT)
+    train(
+        "-m",
+        *corpus,
+        "training.validation.metric=chrf",
+        "training.max_updates=2",
+        "checkpoint_dir=mine",
+    )
 
     [(path, value)] = returned
+    assert path.parent.match("mine/sweep-*")
     valid = json.loads((path / "results.json").read_text())["valid"]
     assert value == valid["chrf"] >= 0.005
 

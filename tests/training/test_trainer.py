@@ -327,6 +327,17 @@ def test_a_longer_budget_averages_again_and_may_return_to_a_single_checkpoint(
     assert is_equal(weights(tmp_path, "best.pt"), weights(tmp_path, "step-2.pt"))
 
 
+def test_best_is_a_single_checkpoint_again_if_the_average_is_switched_off(tmp_path, monkeypatch):
+    run_averaged(tmp_path, monkeypatch, [4.0, 2.0, 5.0, 3.0, 1.5])
+
+    changes = ("training.average_best=false", "resume_changes=[training.average_best]")
+    results = run_averaged(tmp_path, monkeypatch, [], *changes, "resume=true")
+
+    assert "average" not in results
+    assert is_equal(weights(tmp_path, "best.pt"), weights(tmp_path, "step-2.pt"))
+    assert not (tmp_path / "runs" / "tiny" / "average.pt").exists()
+
+
 def test_one_validation_has_no_average(tmp_path, monkeypatch):
     results = run_averaged(tmp_path, monkeypatch, [4.0], "training.max_updates=1")
 
