@@ -165,6 +165,8 @@ def describe_error(error: BaseException) -> str:
         return f"{key}=null: this key needs a value"
     if text.endswith("is not a ListConfig, list or tuple."):
         return f"{key} must be a list; write it in brackets, '{key}=[...]'"
+    if key and re.match(r"Cannot (merge DictConfig with ListConfig|assign \w+ to Dict)", text):
+        return f"{key} must be a dictionary; write it in braces, '{key}={{NAME: VALUE}}'"
     if isinstance(error, InterpolationKeyError):
         text += "; write \\${...} for a literal ${...}"
     return f"{key}: {text}" if key else text

@@ -118,6 +118,7 @@ def error_of(*overrides: str) -> str:
             ["data=files", "data.train=my/train.tsv", "data.valid=[a,b]"],
             "data.train=my/train.tsv must be a list; write it in brackets, 'data.train=[...]'",
         ),
+        ("training.losses=[a]", "training.losses must be a dictionary; write it in braces, '"),
         (
             ["data=files", "data.train={a: {files: [x], tag: '<2a>'}}", "data.train.a.weight=5"],
             "unknown key 'data.train.a.weight'; write +data.train.a.weight=... to add it to files, "
