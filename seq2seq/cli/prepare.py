@@ -181,7 +181,7 @@ def apply_rules(rows: Sequence[Row], rules: PairRules, *, keeps_markup: bool) ->
     rules.fit([(source, target) for (source, _), (target, _) in typical])
     prepared, known = Prepared(), set[tuple[int, int]]()
     for place, (row, ((source, _), (target, _))) in enumerate(zip(rows, cleaned, strict=True)):
-        fault = row.fault or rules.fault(source, target, is_first=place == 0)
+        fault = row.fault or rules.fault(source, target, is_first=row.place.endswith(":1"))
         hashes = hash_text(source), hash_text(target)
         if not fault and "duplicate" not in rules.ignored and hashes in known:
             fault = "duplicate"

@@ -110,7 +110,7 @@ class Inputs:
             for pair in islice(pairs, self.first, self.stop):
                 number += 1
                 yield pair
-            is_wanted = self.stop != 0 and not isinstance(source, Prompt)
+            is_wanted = self.first == 0 != self.stop and not isinstance(source, Prompt)
             if is_wanted and number == self._starts[-1]:
                 logger.warning("%s has no lines, so there is nothing to translate", source.name)
 

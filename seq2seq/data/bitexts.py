@@ -1,13 +1,16 @@
 """Read pairs of sentences from text files, tables and translation memories."""
 
+import codecs
 import csv
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
 from seq2seq.files.paths import check_readable
-from seq2seq.files.text import UTF16_MARKS, decode_line, open_text, parallel
+from seq2seq.files.text import decode_line, open_text, parallel, wide_encoding
 
 MEMORIES = (".tmx", ".xlf", ".xliff", ".po")
 """File extensions of translation memories."""
@@ -29,8 +32,8 @@ class Row(NamedTuple):
     """Fault that was found while reading, one of `quality.FAULTS`."""
 
 
-_Found = tuple[str | None, str | None, Sequence[tuple[str, str, str | None]]]
-"""Languages that a file names, and the sources, targets and faults of its pairs."""
+_Found = tuple[str | None, str | None, Sequence[tuple[int, str, str, str | None]]]
+"""Languages that a file names, and the entry, source, target and fault of each pair."""
 
 
 class Bitext(NamedTuple):
@@ -51,8 +54,8 @@ def read_bitext(
     """Read a source and a target file, or any number of tables and translation memories.
 
     Text files and tables are UTF-8, plain or gzipped. A .csv table is separated by commas or
-    semicolons. A .tsv table, or a single file with any other ending, is separated by tabs,
-    without quotes.
+    semicolons, whichever gives more rows the same number of cells. A .tsv table, or a single file
+    with any other ending, is separated by tabs, without quotes.
 
     Args:
         paths: The files.
@@ -100,10 +103,10 @@ def _kind(path: Path) -> str:
 def _lines(path: Path) -> Iterator[str]:
     with open_text(path) as file:
         for number, line in enumerate(file, start=1):
-            if number == 1 and line.startswith(UTF16_MARKS):
+            if number == 1 and (encoding := wide_encoding(line)):
                 raise ValueError(
-                    f"{path}: the file is UTF-16, not UTF-8; convert it: "
-                    f"iconv -f UTF-16 -t UTF-8 {path} > FILE"
+                    f"{path}: the file is {encoding}, not UTF-8; convert it: "
+                    f"iconv -f {encoding} -t UTF-8 {path} > FILE"
                 )
             yield decode_line(line, number=number, errors="surrogateescape")
 
@@ -122,10 +125,7 @@ def _read_table(
         cells = (line.split("\t") for line in _lines(path))
         rows = list(enumerate(cells, start=1))
     else:
-        first = next(_lines(path), "")
-        delimiter = max(",;", key=first.count)
-        reader = csv.reader((f"{line}\n" for line in _lines(path)), delimiter=delimiter)
-        rows = [(reader.line_num, cells) for cells in reader]
+        rows = _read_csv(path)
     if not rows:
         raise ValueError(f"{path}: the file is empty")
     header = rows[0][1]
@@ -146,11 +146,40 @@ def _read_table(
     found: list[Row] = []
     for number, row in rows:
         place, fault = f"{path}:{number}", "header" if has_header and not found else None
-        if len(row) <= max(chosen):
+        if len(row) <= max(chosen) or any(row[len(header) :]):
             found.append(Row(place, "\t".join(row), "", "columns" if any(row) else "empty"))
         else:
             found.append(Row(place, row[chosen[0]], row[chosen[1]], fault))
     return found
+
+
+def _read_csv(path: Path) -> list[tuple[int, list[str]]]:
+    """Return the cells of each row, with the number of its first line."""
+    csv.field_size_limit(2**31 - 1)  # rules of the text drop long cells
+    tables, errors = [], []
+    for delimiter in ",;":
+        reader = csv.reader(
+            (f"{line}\n" for line in _lines(path)), delimiter=delimiter, strict=True
+        )
+        rows, first = [], 1
+        try:
+            for cells in reader:
+                rows.append((first, cells))
+                first = reader.line_num + 1
+        except csv.Error as error:
+            errors.append(f"{path}:{first}: {error}; double each quote inside a quoted cell, or ")
+            continue
+        widths = Counter(len(cells) for _, cells in rows if cells).most_common(1)
+        width, number = widths[0] if widths else (0, 0)
+        tables.append((number if width > 1 else 0, rows))
+    if not tables:
+        raise ValueError(f"{errors[0]}save the table as .tsv, without quotes")
+    if len(tables) == 2 and tables[0][0] == tables[1][0] > 0:
+        raise ValueError(
+            f"{path}: commas and semicolons give equally many rows the same number of cells; save "
+            "the table as .tsv"
+        )
+    return max(tables, key=lambda table: table[0])[1]
 
 
 def _read_memory(
@@ -162,9 +191,9 @@ def _read_memory(
             own_source, own_target, pairs = _read_tmx(path, source, target)
         else:
             own_source, own_target, pairs = (_read_po if kind == ".po" else _read_xliff)(path)
-    except ElementTree.ParseError as error:
+    except (ElementTree.ParseError, LookupError) as error:  # LookupError: an unknown encoding
         raise ValueError(f"{path}: damaged XML: {error}") from error
-    rows = [Row(f"{path}, entry {number}", *pair) for number, pair in enumerate(pairs, start=1)]
+    rows = [Row(f"{path}, entry {each[0]}", *each[1:]) for each in pairs]
     return source or own_source, target or own_target, rows
 
 
@@ -179,22 +208,24 @@ def _elements(path: Path, *names: str) -> Iterator[ElementTree.Element]:
 
 
 def _text(element: ElementTree.Element | None) -> str:
-    """Return the text of an element; a placeholder of XLIFF becomes its `equiv-text`."""
+    """Return the text of an element; a placeholder of XLIFF becomes its `equiv-text` or a space."""
     if element is None:
         return ""
+    if element.tag == "x":
+        return element.get("equiv-text", " ")
     inner = (_text(child) + (child.tail or "") for child in element)
     return element.get("equiv-text") or (element.text or "") + "".join(inner)
 
 
 def _read_tmx(path: Path, source: str | None, target: str | None) -> _Found:
     entries = [
-        {
-            (each.get(_XML_LANGUAGE) or each.get("lang") or "").lower(): _text(each.find("seg"))
+        [
+            ((each.get(_XML_LANGUAGE) or each.get("lang") or "").lower(), _text(each.find("seg")))
             for each in unit.iter("tuv")
-        }
+        ]
         for unit in _elements(path, "tu")
     ]
-    codes = list(dict.fromkeys(code.split("-")[0] for texts in entries for code in texts))
+    codes = list(dict.fromkeys(code.split("-")[0] for texts in entries for code, _ in texts))
     chosen = codes if source is target is None else [each for each in (source, target) if each]
     if len(chosen) != 2 or not {code.split("-")[0].lower() for code in chosen} <= {*codes}:
         raise ValueError(
@@ -202,25 +233,30 @@ def _read_tmx(path: Path, source: str | None, target: str | None) -> _Found:
             "them, for example source=de target=en"
         )
     source, target = chosen
-    pairs = [(_text_in(texts, source), _text_in(texts, target), None) for texts in entries]
+    pairs = [
+        (number, *pair, None)
+        for number, texts in enumerate(entries, start=1)
+        for pair in product(_texts_in(texts, source), _texts_in(texts, target))
+    ]
     return source, target, pairs
 
 
-def _text_in(texts: dict[str, str], language: str) -> str:
-    """Return the text in a language or, if there is none, in a variety of the language."""
+def _texts_in(texts: Sequence[tuple[str, str]], language: str) -> list[str]:
+    """Return the texts in a variety of a language or, if there are none, in the language."""
     language = language.lower()
-    found = (texts[code] for code in texts if code.split("-")[0] == language.split("-")[0])
-    return texts.get(language, next(found, ""))
+    exact = [text for code, text in texts if code == language]
+    others = [text for code, text in texts if code.split("-")[0] == language.split("-")[0]]
+    return exact if exact and "-" in language else others or [""]
 
 
 def _read_xliff(path: Path) -> _Found:
     """Read the units of XLIFF 1.2 or the segments of XLIFF 2."""
     pairs = []
-    for unit in _elements(path, "trans-unit", "segment"):
+    for number, unit in enumerate(_elements(path, "trans-unit", "segment"), start=1):
         target = unit.find("target")
         state = unit.get("state") or (target is not None and target.get("state")) or ""
         fault = "unfinished" if target is None or state.startswith(_UNFINISHED) else None
-        pairs.append((_text(unit.find("source")), _text(target), fault))
+        pairs.append((number, _text(unit.find("source")), _text(target), fault))
     with open_text(path) as file:
         for _event, element in ElementTree.iterparse(file, events=["start"]):
             for names in (("source-language", "target-language"), ("srcLang", "trgLang")):
@@ -241,17 +277,20 @@ def _read_po(path: Path) -> _Found:
         with open_text(path) as file:
             # Babel refuses some comments of obsolete messages.
             lines = [b"\n" if line.startswith(b"#~") else line for line in file]
+        lines[:1] = [line.removeprefix(codecs.BOM_UTF8) for line in lines[:1]]
         catalog = read_po(lines, abort_invalid=True)
-    except (PoFileError, ValueError) as error:
+    except (PoFileError, ValueError, LookupError) as error:  # LookupError: an unknown charset
         raise ValueError(f"{path}: damaged PO file: {error}") from error
+    if sum(line.startswith(b"msgid ") for line in lines) > len(catalog) + 1:  # and the header
+        raise ValueError(f"{path}: a msgid occurs twice; merge them: msguniq {path} > FILE.po")
     pairs = []
-    for message in filter(lambda each: each.id, catalog):  # the header has no id
+    for number, message in enumerate(filter(lambda each: each.id, catalog), start=1):
         sources, targets = (
             [each] if isinstance(each, str) else list(each or ())
             for each in (message.id, message.string or "")
         )
         fault = None if all(targets) and not message.fuzzy else "unfinished"
-        pairs.append((sources[0], targets[0], fault))
+        pairs.append((number, sources[0], targets[0], fault))
         if len(sources) > 1 < len(targets):
-            pairs.append((sources[-1], targets[-1], fault))
+            pairs.append((number, sources[-1], targets[-1], fault))
     return None, catalog.locale_identifier, pairs

@@ -2,6 +2,7 @@
 
 import hashlib
 import html
+import html.entities
 import logging
 import re
 import tempfile
@@ -24,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 FAULTS: Mapping[str, str] = {
     "encoding": "bytes that are not UTF-8",
-    "columns": "too few columns",
+    "columns": "another number of columns",
     "unfinished": "no finished translation",
     "header": "names of columns",
     "empty": "an empty side",
@@ -42,7 +43,8 @@ MARKUP: Mapping[str, str] = {"tags": "HTML tags", "entities": "HTML entities"}
 
 _TAG = re.compile(
     r"</?(?:(?P<block>br|p|div|h[1-6]|hr|li|ol|ul|t[dhr]|table|blockquote)|a|abbr|b|big|center|cite"
-    r"|code|em|font|i|img|pre|q|s|small|span|strong|sub|sup|tt|u)(?:\s[^<>]*)?/?>",
+    r"|code|em|font|i|img|pre|q|s|small|span|strong|sub|sup|tt|u)"
+    r"(?:\s+[\w:-]+\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s\"'<>]+))*\s*/?>",
     re.IGNORECASE,
 )
 _ENTITY = re.compile(r"&(?:[A-Za-z]\w*|#\d+|#x[\dA-Fa-f]+);")
@@ -87,7 +89,7 @@ def clean(text: str, *, keeps_markup: bool = False) -> tuple[str, list[str]]:
     """
     found = []
     if not keeps_markup and "&" in text:
-        plain = _ENTITY.sub(lambda match: html.unescape(match[0]), text)
+        plain = _ENTITY.sub(_character, text)
         found += ["entities"] * (plain != text)
         text = plain
     if not keeps_markup and "<" in text:
@@ -95,6 +97,12 @@ def clean(text: str, *, keeps_markup: bool = False) -> tuple[str, list[str]]:
         found += ["tags"] * (plain != text)
         text = plain
     return normalize(text), found
+
+
+def _character(entity: re.Match[str]) -> str:
+    """Return the character of an entity; `html.unescape` would take &notice; for &not and ice."""
+    is_known = entity[0][1] == "#" or entity[0][1:] in html.entities.html5
+    return html.unescape(entity[0]) if is_known else entity[0]
 
 
 class _Ignored(dict[int, int | None]):

@@ -19,8 +19,15 @@ from seq2seq.files.paths import check_readable, expand_home
 logger = logging.getLogger(__name__)
 
 BYTE_ORDER_MARK = "\ufeff"
-UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-"""Byte order marks of UTF-16, neither of which occurs in UTF-8."""
+_WIDE_MARKS = {
+    b"\xff\xfe\0\0": "UTF-32",
+    b"\0\0\xfe\xff": "UTF-32",
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+}
+"""Byte order marks of encodings of two or four bytes; none occurs in UTF-8."""
+_WIDE_SHARE = 0.4
+"""Smallest share of zero bytes that shows UTF-16 without a byte order mark."""
 MAX_LINE = 1 << 20
 """Maximum number of bytes in a line; longer lines are refused, to bound the memory."""
 CHUNK = 1 << 16
@@ -68,6 +75,21 @@ def decode_line(line: bytes, *, number: int, errors: str = "strict") -> str:
     return text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text
 
 
+def wide_encoding(start: bytes) -> str | None:
+    """Return the name of the encoding if a text begins as UTF-16 or UTF-32 does.
+
+    Example:
+        >>> wide_encoding("Hund".encode("utf-16-be")), wide_encoding(b"Hund")
+        ('UTF-16BE', None)
+    """
+    for mark, name in _WIDE_MARKS.items():
+        if start.startswith(mark):
+            return name
+    if len(start) < 4 or start.count(0) <= _WIDE_SHARE * len(start):
+        return None
+    return "UTF-16LE" if start[1::2].count(0) > start[::2].count(0) else "UTF-16BE"
+
+
 def too_long(name: str, number: int) -> ValueError:
     """Return the error for a line of more than `MAX_LINE` bytes."""
     return ValueError(
@@ -93,9 +115,10 @@ class LineReader:
     r"""Iterator over the lines of a file or pipe, which end at `\n` only.
 
     A line of more than `MAX_LINE` bytes raises ValueError when it is reached, and so does a first
-    line with a byte order mark of UTF-16.
+    line in UTF-16 or UTF-32.
     A byte order mark at the start and a `\r` at the end of a line are removed. Bytes that are
-    not UTF-8 are replaced by U+FFFD; a warning at the end counts the lines with such bytes.
+    not UTF-8 are replaced by U+FFFD; a warning at the end counts the lines with such bytes and
+    names the first.
     """
 
     def __init__(self, file: io.FileIO | io.BytesIO | gzip.GzipFile, *, name: str) -> None:
@@ -107,7 +130,7 @@ class LineReader:
         self._lines: deque[bytes] = deque()
         self._partial = b""
         self._ended = False
-        self._num_invalid = 0
+        self._num_invalid, self._first_invalid = 0, 0
 
     def __iter__(self) -> Iterator[str]:
         number = 0
@@ -116,16 +139,19 @@ class LineReader:
             line = self._lines.popleft()
             if len(line) > MAX_LINE:
                 raise too_long(self.name, number)
-            if number == 1 and line.startswith(UTF16_MARKS):
+            if number == 1 and (encoding := wide_encoding(line)):
                 raise ValueError(
-                    f"{self.name} is UTF-16, not UTF-8; convert it with iconv -f UTF-16 -t UTF-8"
+                    f"{self.name} is {encoding}, not UTF-8; convert it with iconv -f {encoding} -t "
+                    "UTF-8"
                 )
             yield self._decode(line, number)
         if self._num_invalid:
             logger.warning(
-                "%s: bytes that are not UTF-8 were replaced by U+FFFD; lines affected: %d",
+                "%s: bytes that are not UTF-8 were replaced by U+FFFD; lines affected: %d (the "
+                "first: line %d)",
                 self.name,
                 self._num_invalid,
+                self._first_invalid,
             )
 
     def has_more(self) -> bool:
@@ -169,6 +195,7 @@ class LineReader:
             return decode_line(line, number=number)
         except UnicodeDecodeError:
             self._num_invalid += 1
+            self._first_invalid = self._first_invalid or number
             return decode_line(line, number=number, errors="replace")
 
 

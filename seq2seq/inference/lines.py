@@ -387,7 +387,7 @@ def cut_windows(
     for index, (line, prefix) in enumerate(lines):
         parts, was_too_long = splitter.parts(line)
         counts.count("split", index, was_too_long)
-        prefixes = _prefixes(prefix, len(parts))
+        prefixes = _prefixes(prefix, parts, splitter)
         window.append(list(map(Sentence, repeat(index), repeat(line), parts, prefixes)))
         num_sentences += len(parts)
         if num_sentences >= BATCHES_PER_WINDOW * batch_size or not counts.has_more():
@@ -463,13 +463,27 @@ def _announced(
         yield translations
 
 
-def _prefixes(prefix: str, number: int) -> list[str]:
-    """Return the required beginning of the translation of each sentence of a line."""
-    if number == 1 or not prefix:
-        return [prefix] + [""] * (number - 1)
-    sentences = split_sentences(prefix)
-    first, last = sentences[: number - 1], sentences[number - 1 :]
-    return [*first, *[""] * (number - 1 - len(first)), join_sentences(last)]
+def _prefixes(prefix: str, parts: Sequence[str], splitter: SentenceSplitter) -> list[str]:
+    """Return the required beginning of the translation of each part of a line.
+
+    Parts that are not translated, such as bullets, may also stand in the prefix.
+    """
+    translated = [index for index, part in enumerate(parts) if not splitter.stays(part)] or [0]
+    found = [""] * len(parts)
+    if len(parts) == 1 or not prefix:
+        return [prefix, *found[1:]]
+    others = {part for index, part in enumerate(parts) if index not in translated}
+    sentences = [each for each in split_sentences(prefix) if each not in others]
+    markers = map(split_marker, sentences)
+    sentences = [
+        rest if marker in others else each
+        for each, (marker, rest) in zip(sentences, markers, strict=True)
+    ]
+    last = len(translated) - 1
+    for index, sentence in zip(translated[:last], sentences, strict=False):
+        found[index] = sentence
+    found[translated[last]] = join_sentences(sentences[last:])
+    return found
 
 
 def join_translations(line: str, parts: Sequence[Translation]) -> Translation:

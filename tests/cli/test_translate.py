@@ -48,7 +48,7 @@ def test_the_script_answers_bytes_on_standard_input_and_leaves_no_traces(checkpo
     assert done.returncode == 0, done.stderr
     assert done.stdout.count(b"\n") == 4
     assert done.stdout.split(b"\n")[1] == b""
-    assert b"lines affected: 1\n" in done.stderr
+    assert b"lines affected: 1 (the first: line 3)\n" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 

@@ -21,7 +21,8 @@ target-language="de"><body>
 <trans-unit id="3"><source>Hi</source><target state="needs-review">Hi</target></trans-unit>
 </body></file></xliff>"""
 XLIFF_2 = """<xliff srcLang="en" trgLang="de"><file><unit><segment state="initial">
-<source>Hi</source><target>Hi</target></segment><segment><source>Yes</source><target>Ja</target>
+<source>Hi</source><target>Hi</target></segment><segment><source>Yes<x/>no</source>
+<target>Ja</target>
 </segment></unit></file></xliff>"""
 PO = """msgid ""
 msgstr "Language: de\\nPlural-Forms: nplurals=2; plural=(n != 1);\\n"
@@ -90,7 +91,18 @@ def read(tmp_path, files, **options):
             {"a.csv": 'id;en;de\n1;"a; ""b""";"ein\nHund"\n'},
             {"columns": ["de", "en"]},
             (None, None),
-            [("a.csv:1", "de", "en", "header"), ("a.csv:3", "ein\nHund", 'a; "b"', None)],
+            [("a.csv:1", "de", "en", "header"), ("a.csv:2", "ein\nHund", 'a; "b"', None)],
+        ),
+        (
+            {"a.csv": '"Ja, ein";"Yes, a"\nzwei;two\n"drei;x";three;\nvier;four;x\n'},
+            {},
+            (None, None),
+            [
+                ("a.csv:1", "Ja, ein", "Yes, a", None),
+                ("a.csv:2", "zwei", "two", None),
+                ("a.csv:3", "drei;x", "three", None),
+                ("a.csv:4", "vier\tfour\tx", "", "columns"),
+            ],
         ),
         (
             {"deu.txt": "Go.\tGeh.\tCC-BY 2.0\n"},
@@ -126,6 +138,15 @@ def read(tmp_path, files, **options):
             [("a.tmx, entry 1", "Der Hund", "Le chien", None)],
         ),
         (
+            {"a.tmx": TMX % '<tuv xml:lang="de-AT"><seg>Der Hunt</seg></tuv>'},
+            {"source": "de", "target": "en"},
+            ("de", "en"),
+            [
+                ("a.tmx, entry 1", "Der Hund", "The <b>dog & I", None),
+                ("a.tmx, entry 1", "Der Hunt", "The <b>dog & I", None),
+            ],
+        ),
+        (
             {"a.xlf": XLIFF, "b.xliff": XLIFF_2},
             {},
             ("en", "de"),
@@ -134,19 +155,19 @@ def read(tmp_path, files, **options):
                 ("a.xlf, entry 2", "Hi", "", "unfinished"),
                 ("a.xlf, entry 3", "Hi", "Hi", "unfinished"),
                 ("b.xliff, entry 1", "Hi", "Hi", "unfinished"),
-                ("b.xliff, entry 2", "Yes", "Ja", None),
+                ("b.xliff, entry 2", "Yes no", "Ja", None),
             ],
         ),
         (
-            {"a.po": PO},
+            {"a.po": f"\ufeff{PO}"},
             {"source": "en"},
             ("en", "de"),
             [
                 ("a.po, entry 1", "Open %s", "%s oeffnen", None),
                 ("a.po, entry 2", "Close", "Oeffne", "unfinished"),
                 ("a.po, entry 3", "%d file", "%d Datei", None),
-                ("a.po, entry 4", "%d files", "%d Dateien", None),
-                ("a.po, entry 5", "new", "", "unfinished"),
+                ("a.po, entry 3", "%d files", "%d Dateien", None),
+                ("a.po, entry 4", "new", "", "unfinished"),
             ],
         ),
     ],
@@ -172,7 +193,18 @@ def test_every_pair_is_read_with_its_place(tmp_path, files, options, languages, 
         ({"a.tsv": ""}, {}, "a.tsv: the file is empty"),
         ({"a.tmx": TMX % ""}, {"source": "de", "target": "fr"}, "texts in en, de; choose two"),
         ({"a.tmx": "<tmx>"}, {}, "a.tmx: damaged XML: no element found"),
+        ({"a.tmx": "<?xml version='1.0' encoding='no'?><tmx/>"}, {}, "a.tmx: damaged XML: unknown"),
         ({"a.po": 'nonsense "a"'}, {}, "a.po: damaged PO file"),
+        ({"a.po": PO.replace("Close", "new")}, {}, "a.po: a msgid occurs twice; merge them"),
+        (
+            {"a.po": PO.replace("Language: de", "Content-Type: a; charset=no")},
+            {},
+            "damaged PO file",
+        ),
+        ({"a.csv": 'ein,a\n"zwei,two\ndrei,three\n'}, {}, r"a\.csv:2: unexpected end of data; dou"),
+        ({"a.csv": "Ja, ein;Yes a\n"}, {}, r"a\.csv: commas and semicolons give equally many rows"),
+        ({"a.csv": "Ja\rein,Yes\n"}, {}, r"a\.csv:1: new-line character seen in unquoted field"),
+        ({"a.tsv": "Hund\tdog\n".encode("utf-16-le")}, {}, "the file is UTF-16LE, .* -f UTF-16LE"),
     ],
 )
 def test_what_cannot_be_read_is_refused(tmp_path, files, options, message):

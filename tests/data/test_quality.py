@@ -162,8 +162,8 @@ def test_a_long_validation_is_warned_of(name, num_pairs, num_train, is_long, cap
         ("&quot;AT&T&quot; &#228; &#xe4;", '"AT&T" \u00e4 \u00e4'),
         ("/?a=1&copy=2&lt=3", "/?a=1&copy=2&lt=3"),
         ("<num> <anna@firma.de> <https://a.de> a<b i<3 x > y", None),
-        ("<a href='x'>Ja</a>\u00a0 <SPAN>nein</SPAN>", "Ja nein"),
-        ("&unknown; &", None),
+        ("<a href='x' id=a>Ja</a>\u00a0 <SPAN>nein</SPAN>", "Ja nein"),
+        ("&unknown; & &notest; a<b und c>d", None),
     ],
 )
 def test_markup_of_html_goes_and_nothing_else(text, expected):

@@ -54,7 +54,7 @@ def test_bytes_that_are_not_utf8_are_replaced_and_counted_in_one_warning(caplog)
     assert lines == ["a\ufffdb", "real \ufffd", "\ufffd"]
     [message] = caplog.messages
     assert message.startswith("input=a.txt: bytes that are not UTF-8")
-    assert message.endswith("lines affected: 2")
+    assert message.endswith("lines affected: 2 (the first: line 1)")
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])

@@ -179,6 +179,13 @@ def test_the_sentences_of_a_prefix_begin_those_of_the_line(prefix, prefixes):
     assert [sentence.target for sentence in sentences] == prefixes
 
 
+@pytest.mark.parametrize("prefix", ["Yes. No", "- Yes. No", "- Yes. 12:30. No"])
+def test_parts_that_stay_take_no_prefix(prefix):
+    [[[*sentences]]] = windows([("- Ja. 12:30. Nein.", prefix)])
+
+    assert [sentence.target for sentence in sentences] == ["", "Yes.", "", "No"]
+
+
 def windows(lines, batch_size=3, **options):
     return list(cut_windows(lines, make_splitter(), batch_size, StreamCounts((), None, **options)))
 
