@@ -86,6 +86,8 @@ class Updater:
         losses = dict(zip(self._names, pairs, strict=True))
         self._check_finite(losses["loss"][0], gradient_norm, update=update)
         self._step(learning_rate)
+        if self._average is not None and math.isfinite(gradient_norm):  # else no step was made
+            self._average.add()
         return UpdateResult(losses, gradient_norm, num_tokens)
 
     @property
@@ -157,8 +159,6 @@ class Updater:
         self._scaler.step(self._optimizer)  # an fp16 overflow skips the step and lowers the scale
         self._scaler.update()
         self._optimizer.zero_grad()
-        if self._average is not None:
-            self._average.add()
 
 
 def batch_gradients(

@@ -2,6 +2,7 @@
 
 import copy
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -127,14 +128,18 @@ def test_an_fp16_overflow_skips_the_step_and_halves_the_scale(fp16, scale):
     set_scale(scale)
     before = weights_of(model)
     hook = model.decoder.output.bias.register_hook(overflow)
+    added = []
+    updater._average = SimpleNamespace(add=lambda: added.append(1), state=dict)
 
     result = update(updater, host_batch(), 2)
 
     assert not math.isfinite(result.gradient_norm)
     assert updater.state()["scaler"]["scale"] == scale / 2
     assert is_equal(weights_of(model), before)
+    assert added == []
     hook.remove()
     assert math.isfinite(update(updater, host_batch(), 3).gradient_norm)
+    assert added == [1]
     assert not is_equal(weights_of(model), before)
 
 
