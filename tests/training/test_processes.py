@@ -88,7 +88,7 @@ def test_a_sweep_of_several_processes_ends_in_a_full_leaderboard(text, steps):
     code, errors = steps[1]
 
     assert code == 0, errors
-    [sweep] = (text / "checkpoints").iterdir()  # all processes agree on its time
+    [sweep] = (text / "runs").glob("sweep-*")  # all processes agree on its time
     with (sweep / "leaderboard.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert {row["attention"] for row in rows} == {"dot", "none"}
