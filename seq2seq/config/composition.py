@@ -161,6 +161,11 @@ def describe_error(error: BaseException) -> str:
     text = " ".join(kept) or type(error).__name__
     if text.startswith("Config group override must be"):
         return "this is not the name of a part; give a name, for example attention=none"
+    if found := re.match(r"Could not override '(\w+)'\. No match in the defaults list", text):
+        return (
+            f"{found[1]}= selects a file, but the config.yaml of a run contains the values "
+            f"themselves; change single keys of {found[1]}, or train without --config-name"
+        )
     if key and text.endswith("is not Optional"):
         return f"{key}=null: this key needs a value"
     if text.endswith("is not a ListConfig, list or tuple."):

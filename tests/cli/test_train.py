@@ -118,6 +118,8 @@ def test_a_run_is_repeated_from_its_configuration(train, train_refusal, corpus, 
     assert [path.name for path in work.iterdir()] == ["checkpoints"]
     line = train_refusal(*again, "run_name=b", "training.max_updates=-1")
     assert line == "training.max_updates=-1 must be at least 1, or null"
+    line = train_refusal(*again, "run_name=b", "attention=dot")
+    assert line.startswith("attention= selects a file, but the config.yaml of a run")
     line = train_refusal(*again, "run_name=b", "model=luong")
     assert line.startswith("model=luong selects a file, but the config.yaml of a run")
     line = train_refusal("-m", *again, "seed=1,2", "hydra.sweep.dir=swept")
