@@ -24,12 +24,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 @pytest.fixture(autouse=True)
 def _state_of_the_process() -> Iterator[None]:
-    """Undo a choice of kernels, and what commands change for the life of their process."""
+    """Undo a choice of kernels, and what commands and benchmarks change in their process."""
     yield
     os.environ.pop("HYDRA_FULL_ERROR", None)  # set by train.py
     gc.enable()
     use_kernels(Kernels.fast)
-    logging.getLogger("seq2seq.inference").setLevel(logging.NOTSET)
+    for name in ("seq2seq", "seq2seq.inference"):
+        logging.getLogger(name).setLevel(logging.NOTSET)
 
 
 @pytest.fixture(scope="session")
