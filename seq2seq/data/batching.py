@@ -68,7 +68,7 @@ class EncodedCorpus:
     source_rows: IdRows
     target_rows: IdRows
     indices: Integers
-    """Index of each pair in the corpus, which also counts pairs that were left out."""
+    """Index of each pair in the corpus, which also counts pairs that were skipped."""
     hashes: tuple[Integers, ...] = ()
     """Hashes of the sources and of the targets, to find text that two corpora share."""
     part_sizes: list[int] = field(default_factory=list)
@@ -172,8 +172,8 @@ class SampledCorpus:
 
     def _rows(self, number: int, side: int) -> Iterator[list[int]]:
         """Yield the ids of one side of each pair."""
-        pairs = itertools.compress(self._corpus, self._is_kept)
-        texts = (pair.target if side else pair.source for pair in pairs)
+        pairs = itertools.compress(self._corpus.lines(), self._is_kept)
+        texts = (pair.target if side else pair.source for pair in pairs if pair)
         generator = np.random.default_rng(derive_seed(self._seed, "segmentation", number, side))
         seeds = generator.integers(1 << 32, size=-(-len(self) // _BLOCK))  # one seed for each block
         for seed in seeds.tolist():

@@ -50,7 +50,7 @@ _MARKER = "complete.json"
 """File that is written last, with the sizes of the other files."""
 _ABANDONED_AFTER = 24 * 3600.0
 """Seconds after which a hidden path counts as abandoned; no write takes so long."""
-_FORMAT = 10
+_FORMAT = 11
 _SKIPPED = {
     "empty_lines": "with an empty side (data.empty_lines=skip)",
     "invalid_utf8": "that are not UTF-8 (data.invalid_utf8=skip)",
@@ -253,15 +253,22 @@ def encode_corpus(
     if skipped := corpus.num_lines - counts["pairs"]:
         kinds = [kind for key, kind in _SKIPPED.items() if getattr(config, key) is OnInvalid.skip]
         logger.warning(
-            "%s: skipped %d of %d pairs %s", name, skipped, corpus.num_lines, " or ".join(kinds)
+            "%s: skipped %d of %d pairs %s; the first is pair %d",
+            name,
+            skipped,
+            corpus.num_lines,
+            " or ".join(kinds),
+            counts["first_skipped"],
         )
     if counts["long_pairs"]:
         logger.warning(
-            "%s: skipped %d of %d pairs with a side longer than data.max_length=%d tokens",
+            "%s: skipped %d of %d pairs with a side longer than data.max_length=%d tokens; the "
+            "first is pair %d",
             name,
             counts["long_pairs"],
             counts["pairs"],
             config.max_length,
+            counts["first_long"],
         )
     warn_of_text(name, counts, PairRules(config.source, config.target))
     warn_of_shift(name, encoded)
@@ -307,7 +314,8 @@ def _encode_into(
     counts, part_sizes = Counter[str](), Counter[int]()
     rules, step = PairRules(config.source, config.target), 1 + corpus.num_lines // _CHECKED
     with ArrayWriter(folder) as writer:
-        for user_pairs in _chunks(corpus):
+        for chunk in _chunks(corpus, counts):
+            indices, user_pairs = zip(*chunk, strict=True)
             pairs = [
                 model_pair(pair, tokenizers.source.rules, is_training=is_training)
                 for pair in user_pairs
@@ -316,14 +324,16 @@ def _encode_into(
             targets = tokenizers.target.encode([pair.target for pair in pairs])
             longest = np.maximum(list(map(len, sources)), list(map(len, targets)))
             (kept,) = np.nonzero(longest <= config.max_length)
-            if config.long_pairs is OnInvalid.error and len(kept) < len(pairs):
+            if len(kept) < len(pairs):
                 row = int(np.argmax(longest > config.max_length))
-                raise ValueError(
-                    f"{corpus.name}: pair {counts['pairs'] + row + 1} has a side of {longest[row]} "
-                    f"tokens, more than data.max_length={config.max_length}; raise it or set "
-                    "data.long_pairs=skip"
-                )
-            writer.append("indices", counts["pairs"] + kept)
+                first = counts.setdefault("first_long", indices[row] + 1)
+                if config.long_pairs is OnInvalid.error:
+                    raise ValueError(
+                        f"{corpus.name}: pair {first} has a side of {longest[row]} tokens, more "
+                        f"than data.max_length={config.max_length}; raise it or set "
+                        "data.long_pairs=skip"
+                    )
+            writer.append("indices", np.array(indices)[kept])
             for name, tokenizer, encoded in zip(
                 ("source", "target"), tokenizers, (sources, targets), strict=True
             ):
@@ -355,7 +365,16 @@ def _encode_into(
         writer.finish(counts)
 
 
-def _chunks(corpus: Corpus) -> Iterator[list[Pair]]:
+def _chunks(corpus: Corpus, counts: Counter[str]) -> Iterator[list[tuple[int, Pair]]]:
+    """Yield pairs and their indices, and note the first pair that is skipped."""
+
+    def pairs() -> Iterator[tuple[int, Pair]]:
+        for index, pair in enumerate(progress):
+            if pair is None:
+                counts.setdefault("first_skipped", index + 1)
+            else:
+                yield index, pair
+
     # disable=None shows a progress bar only if stderr is a terminal.
     with tqdm(
         corpus.lines(),
@@ -364,6 +383,6 @@ def _chunks(corpus: Corpus) -> Iterator[list[Pair]]:
         unit=" pairs",
         disable=None,
     ) as progress:
-        pairs = (pair for pair in progress if pair is not None)
-        while chunk := list(islice(pairs, _CHUNK)):
+        found = pairs()
+        while chunk := list(islice(found, _CHUNK)):
             yield chunk

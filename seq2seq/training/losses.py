@@ -257,7 +257,7 @@ def read_token_links(
         counts = Counter[str]()
         # disable=None shows no bar if stderr is not a terminal.
         with (
-            tqdm(corpus, desc=f"aligning {name}", unit=" pairs", disable=None) as pairs,
+            tqdm(corpus.lines(), desc=f"aligning {name}", unit=" pairs", disable=None) as pairs,
             ArrayWriter(folder) as writer,
         ):
             for tokens, num_lost in _linked_rows(pairs, encoded, tokenizers):
@@ -280,11 +280,13 @@ def read_token_links(
 
 
 def _linked_rows(
-    pairs: Iterable[Pair], encoded: EncodedCorpus, tokenizers: TokenizerPair
+    pairs: Iterable[Pair | None], encoded: EncodedCorpus, tokenizers: TokenizerPair
 ) -> Iterator[tuple[Numbers, int]]:
     """Yield the links of each pair of the encoded corpus, which lacks skipped pairs."""
     row = 0
     for position, pair in enumerate(pairs):
+        if pair is None:
+            continue
         if pair.links is None:
             raise ValueError(f"{_GUIDED_KEY}: pair {position + 1} has no links{_NO_LINKS}")
         if row == len(encoded) or encoded.indices[row] != position:

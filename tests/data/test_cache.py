@@ -1,6 +1,7 @@
 """Folders of a cache are complete or absent, and hold the ids of each pair that is kept."""
 
 import errno
+import itertools
 import logging
 import os
 from collections.abc import Iterator
@@ -238,14 +239,20 @@ def test_a_long_pair_is_an_error_with_its_number_over_all_chunks(config, monkeyp
 def test_skipped_pairs_are_counted_in_one_warning_of_each_kind_each_time(config, caplog):
     skip = OnInvalid.skip
     skipping = replace(config, max_length=4, long_pairs=skip, empty_lines=skip)
+    lines = [None, *itertools.starmap(Pair, PAIRS)]
+    corpus = replace(corpus_of(), num_lines=len(lines), lines=lambda: iter(lines))
 
     for _ in range(2):
         caplog.clear()
-        encode_corpus(corpus_of(num_lines=6), TOKENIZERS, skipping)
+        encoded = encode_corpus(corpus, TOKENIZERS, skipping)
+
+        assert encoded.indices.tolist() == [1, 2, 4]  # lines of a file, from 0
 
         assert caplog.messages == [
-            "valid: skipped 1 of 6 pairs with an empty side (data.empty_lines=skip)",
-            "valid: skipped 2 of 5 pairs with a side longer than data.max_length=4 tokens",
+            "valid: skipped 1 of 6 pairs with an empty side (data.empty_lines=skip); "
+            "the first is pair 1",
+            "valid: skipped 2 of 5 pairs with a side longer than data.max_length=4 tokens; "
+            "the first is pair 4",
         ]
 
 

@@ -126,7 +126,8 @@ def test_pairs_to_score_with_a_side_in_the_training_text_are_counted(
         "text; scores on them say nothing about new text"
     )
     assert caplog.messages == [
-        "train: skipped 1 of 501 pairs with a side longer than data.max_length=50 tokens",
+        "train: skipped 1 of 501 pairs with a side longer than data.max_length=50 tokens; the "
+        "first is pair 501",
         *[expected] * is_warned,
     ]
 
