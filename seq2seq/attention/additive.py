@@ -113,7 +113,7 @@ class RememberingAttention(AdditiveAttention, ABC):
     ) -> tuple[Tensor, Tensor, AttentionState]:
         num_sources, source_length, _ = memory.keys.shape
         projected = self.project_query(query).view(num_sources, -1, memory.keys.shape[-1])
-        before = state[0].view(num_sources, -1, source_length)  # (B, K, S)
+        before = state[0].view(*projected.shape[:2], source_length)  # (B, K, S)
         weights = self._weights(projected, before, memory.keys, memory.source_mask)
         context, heads = self.average(weights, memory)
         after = self.update(before, weights).flatten(0, 1)

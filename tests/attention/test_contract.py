@@ -27,6 +27,17 @@ def test_type_keeps_the_contract_in_its_default_size(name):
     check_attention(ATTENTION[name], attention_config_types()[name])
 
 
+@every_type
+def test_step_without_source_positions_gives_an_empty_row(config):
+    attention, sources = tiny_attention(config), tiny_sources(config)
+    memory = attention.prepare(sources.keys[:, :0], values=sources.values[:, :0])
+
+    context, weights, _ = attention.step(sources.query[:, 0], memory, attention.start(memory))
+
+    assert not context.any()
+    assert weights.shape == (3, attention.num_heads, 0)
+
+
 class Blind(DotAttention):
     def forward(self, query, memory):
         return self.average(self.score(query, memory.keys).softmax(-1), memory)
