@@ -52,22 +52,30 @@ class _Average(Function):
     @once_differentiable
     def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor | None, ...]:
         weights, values = ctx.saved_tensors  # type: ignore[attr-defined]  # checks for changes
-        ctx.steps[ctx.call] = weights, grad  # type: ignore[attr-defined]
-        return grad @ values.mT, None, grad.new_zeros(()), None, None
+        steps: _Steps = ctx.steps  # type: ignore[attr-defined]
+        call: int = ctx.call  # type: ignore[attr-defined]
+        steps.pop(call, None)  # a new entry is the last one
+        steps[call] = weights, grad
+        return grad @ values.mT, None, grad.new_ones((), dtype=torch.float32), None, None
 
 
 class _Values(Function):
-    """A scalar 0, whose backward pass returns the gradient of the values over all steps."""
+    """A scalar 0, whose backward pass returns the gradient of the values over all steps.
+
+    The gradient of the scalar is the number of steps in this backward pass.
+    """
 
     @staticmethod
     def forward(ctx: FunctionCtx, values: Tensor, steps: _Steps) -> Tensor:
         ctx.steps = steps  # type: ignore[attr-defined]
-        return values.new_zeros(())
+        return values.new_zeros((), dtype=torch.float32)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: FunctionCtx, _: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: FunctionCtx, num_steps: Tensor) -> tuple[Tensor | None, ...]:
         steps: _Steps = ctx.steps  # type: ignore[attr-defined]
-        weights, grads = zip(*(steps[call] for call in sorted(steps)), strict=True)
+        # Earlier entries are from passes that did not need the gradient of the values.
+        calls = sorted(list(steps)[-int(num_steps) :])
+        weights, grads = zip(*(steps[call] for call in calls), strict=True)
         steps.clear()
         return torch.cat(weights, dim=1).mT @ torch.cat(grads, dim=1), None

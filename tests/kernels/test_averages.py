@@ -27,6 +27,17 @@ def test_averages_in_a_loop_have_the_gradients_of_products():
     assert_close(gradients(all_found, variables), gradients(all_expected, variables))
 
 
+def test_a_pass_that_needs_only_weights_leaves_later_gradients_right():
+    values, early, late = random(2, 4, 3, seed=0), random(2, 1, 4, seed=1), random(2, 1, 4, seed=2)
+    average = StepAverages(values)
+    first, second = average(early), average(late)
+
+    torch.autograd.grad(second.sum(), late, retain_graph=True)
+    [found] = torch.autograd.grad(first.sum(), values)
+
+    assert_close(found, torch.autograd.grad((early @ values).sum(), values)[0])
+
+
 def test_changed_weights_and_second_derivatives_are_refused():
     values, weights = random(2, 4, 3, seed=0), random(2, 1, 4, seed=1)
     average = StepAverages(values)
