@@ -1,6 +1,8 @@
 """Significance of differences between systems, and between groups of runs.
 
-`compare_systems` compares files of translations by sacreBLEU's approximate randomization.
+`compare_systems` compares files of translations by sacreBLEU's approximate randomization, but also
+counts the permutations in which the difference is as large as the real one. If few sentences
+differ, most permutations are of this kind, and sacreBLEU's own p-value is almost 0.
 sacreBLEU's paired bootstrap is not offered: it counts only the resamples in which the difference is
 larger than expected, not those in which it is smaller, so its p-value is half of a two-sided
 p-value. `compare_groups` compares groups of runs that differ only in their seeds.
@@ -265,17 +267,20 @@ def compare_systems(
         # Imported here, because comparing the groups of a study does not need it.
         from sacrebleu.significance import PairedTest
 
-        measures = {name: cast("Metric", _TestedMeasure(name, rule)) for name in OF_TEXT}
+        tested = {name: _TestedMeasure(name, rule) for name in OF_TEXT}
         test = PairedTest(
             list(systems),
-            measures,
+            cast("Mapping[str, Metric]", tested),
             references,
             test_type="ar",
             n_samples=num_samples or 0,
             n_ar_confidence=0,  # sacreBLEU's number of resamples
         )
         signatures, results = test()
-        scores = {name: _metric_scores(results[name]) for name in OF_TEXT}
+        scores = {
+            name: _metric_scores(results[name], each.p_values(test.n_samples))
+            for name, each in tested.items()
+        }
     texts = {name: str(each) for name, each in signatures.items()}
     return SystemScores([name for name, _ in systems], scores, texts)
 
@@ -286,6 +291,7 @@ class _TestedMeasure:
     def __init__(self, name: str, rule: ScoringRule) -> None:
         self._name, self._rule = name, rule
         self._num_references = 0
+        self._scores: list[float] = []
 
     def _extract_corpus_statistics(
         self, lines: Sequence[str], references: Sequence[Sequence[str]]
@@ -295,7 +301,23 @@ class _TestedMeasure:
         return measure(sentences, [self._name])[self._name][:, 0]
 
     def _aggregate_and_compute(self, rows: Array) -> "SacreScore":
-        return self._compute_score_from_stats(rows.sum(axis=0))
+        found = self._compute_score_from_stats(rows.sum(axis=0))
+        self._scores.append(found.score)
+        return found
+
+    def p_values(self, num_samples: int) -> list[float]:
+        """Return the p-value of each system except the first, after a test.
+
+        The test computes the score of the first system. For each other system it computes the
+        score, then the scores of one side of all permutations, then those of the other side.
+        """
+        first, others = self._scores[0], np.reshape(self._scores[1:], (-1, 2 * num_samples + 1))
+        effects = np.abs(others[:, :1] - first)
+        one, other = np.split(others[:, 1:], 2, axis=1)
+        # Rounding must not hide an equal difference.
+        num_as_large = (np.abs(one - other) >= effects - 1e-9).sum(axis=1)
+        p_values: list[float] = ((num_as_large + 1) / (num_samples + 1)).tolist()
+        return p_values
 
     def _compute_score_from_stats(self, row: Array) -> "SacreScore":
         from sacrebleu.metrics.base import Score as SacreScore
@@ -306,16 +328,14 @@ class _TestedMeasure:
         return signature(self._rule, self._name, num_references=self._num_references)
 
 
-def _metric_scores(results: "Sequence[Result | str]") -> list[MetricScore]:
-    """Convert the results of a test; a system with the same score as the first has p = 1.
-
-    sacreBLEU counts only larger differences, so it reports p near 0 for two equal systems.
-    """
+def _metric_scores(
+    results: "Sequence[Result | str]", p_values: Sequence[float]
+) -> list[MetricScore]:
+    """Convert the results of a test, with the p-values of all systems except the first."""
     from sacrebleu.significance import Result
 
     scores: list[MetricScore] = []
-    for result in results:
+    for result, p_value in zip(results, (None, *p_values), strict=True):
         assert isinstance(result, Result)
-        p_value = 1.0 if scores and result.score == scores[0].score else result.p_value
         scores.append(MetricScore(result.score, result.mean, result.ci, p_value))
     return scores

@@ -56,7 +56,9 @@ def test_a_single_system_gets_the_scores_of_training_and_no_significance():
 
 
 def test_the_table_has_the_numbers_of_json_and_marks_significant_differences():
-    write("c.en", ["no", "line", "is", "right", "!"])
+    wrong = ["no", "line", "is", "right", "!"]
+    for name, lines in {"ref.en": REFERENCE, "a.en": GOOD, "b.en": BAD, "c.en": wrong}.items():
+        write(name, 2 * lines)  # with 5 lines, no difference could be significant
     systems = {"hypotheses": ["a.en", "b.en", "c.en"]}
     found = json.loads(scored(**systems))
 

@@ -28,7 +28,7 @@ def compare(*texts, references=(REFERENCE,), num_samples=40):
     return compare_systems(systems, references, num_samples=num_samples)
 
 
-def test_all_numbers_and_signatures_are_those_of_the_sacrebleu_command(tmp_path, monkeypatch):
+def test_scores_and_signatures_are_those_of_the_sacrebleu_command(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, lines in {"ref.en": REFERENCE, "0.en": GOOD, "1.en": BAD}.items():
         Path(name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -42,11 +42,15 @@ def test_all_numbers_and_signatures_are_those_of_the_sacrebleu_command(tmp_path,
     found = compare(GOOD, BAD)
 
     for number, name in enumerate(found.names):
-        scores = (found.scores[metric][number] for metric in METRICS)
-        values = (value for each in scores for value in (each.score, each.p_value))
+        scores = [found.scores[metric][number] for metric in METRICS]
         [row] = [line for line in table if f"{name} &" in line]
-        written = [f"{value:.4f}" for value in values if value is not None]
-        assert written == re.findall(r"\d+\.\d+", row)
+        values = re.findall(r"\d+\.\d+", row)  # of the second system, each score has a p-value
+        assert values[:: 1 + number] == [f"{each.score:.4f}" for each in scores]
+        if number == 1:  # sacreBLEU does not count equal differences
+            assert all(
+                each.p_value >= float(value) - 1e-4
+                for each, value in zip(scores, values[1::2], strict=True)
+            )
     signatures = [line.split()[-1] for line in table if "|seed:12345|" in line]
     without_resamples = (each.replace("bs:1000|", "") for each in found.signatures.values())
     assert sorted(without_resamples) == sorted(signatures)
@@ -61,6 +65,16 @@ def test_equal_systems_do_not_differ():
     for first, second in found.scores.values():
         assert (first.p_value, second.p_value) == (None, 1.0)
         assert second.score == first.score
+
+
+def test_permutations_with_an_equal_difference_count():
+    one, two = ([*REFERENCE[: 5 - number], *BAD[1 : 1 + number]] for number in (1, 2))
+
+    found = compare(REFERENCE, one, two, num_samples=400)
+
+    for _, first, second in found.scores.values():
+        assert first.p_value == 1  # exchanging a single sentence changes only the sign
+        assert second.p_value == pytest.approx(0.5, abs=0.1)  # both exchanged, or none
 
 
 def test_without_a_number_of_samples_that_of_sacrebleu_is_taken():
