@@ -131,8 +131,8 @@ def attribute(
     Values of tokens become values of words as in `word_weights`.
 
     A sentence costs a forward pass for each source word and a backward pass for each target token.
-    Everything is computed in fp64, so padding and the other sentences change a result by no more
-    than the rounding of fp64.
+    The model computes in fp64, and its results are rounded to fp32. So padding and the other
+    sentences change a result by no more than the rounding of fp32.
 
     Args:
         path: A checkpoint or a run directory.
