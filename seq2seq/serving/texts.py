@@ -36,6 +36,10 @@ _ATTRIBUTES = ("alt", "title")
 _CHUNK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|\w+|\s+|[^\w\s]")
 """A word, a Chinese or Japanese character, a punctuation mark, or white space."""
 
+_TAG = re.compile(r"<!--.*?-->|<(script|style)\b.*?</\1|(?P<tag><[a-z][^>]*>)", re.DOTALL | re.I)
+"""A comment, a script, a style, or another tag."""
+_QUERY_NAME = re.compile("&(?=[A-Za-z0-9]+=)")
+
 Path = tuple["Tag", ...]
 """The inline tags around a piece of text, outermost first."""
 Offsets = list[tuple[int, int]]
@@ -225,7 +229,8 @@ def _parse(text: str) -> "BeautifulSoup":
     # After the last ">" there is only text. The parser would search it for the end of each tag, in
     # quadratic time, and lose an "&" near the end.
     tags, end, rest = text.rpartition(">")
-    markup = tags + end + html.escape(html.unescape(rest), quote=False)
+    tags = _TAG.sub(_with_escaped_names, tags + end)
+    markup = tags + html.escape(html.unescape(rest), quote=False)
     with warnings.catch_warnings():
         # The text may look like XML or a path.
         warnings.simplefilter("ignore", bs4.UnusualUsageWarning)
@@ -233,6 +238,11 @@ def _parse(text: str) -> "BeautifulSoup":
             return bs4.BeautifulSoup(markup, "html.parser")
         except bs4.ParserRejectedMarkup as error:
             raise ValueError("not HTML") from error
+
+
+def _with_escaped_names(match: re.Match[str]) -> str:
+    """Escape `&` before names in the URLs of a tag; for the parser, `&section=` is `&sect;ion=`."""
+    return _QUERY_NAME.sub("&amp;", match[0]) if match["tag"] else match[0]
 
 
 def _is_translated(node: "PageElement") -> "TypeGuard[Tag]":

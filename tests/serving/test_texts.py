@@ -67,6 +67,9 @@ def test_the_text_of_a_line_is_that_of_translating_with_split_lines():
         ('ja<br/>&nbsp;<img alt="ja &quot;" src="a"/>', 'JA<br/>\xa0<img alt=\'JA "\' src="a"/>'),
         ("1 &lt; 2 &amp;&amp; &#228;&#xD800;", "1 &lt; 2 &amp;&amp; \u00c4\ufffd"),
         ("AT&T", "AT&amp;T"),
+        ('<a href="?a&section=1&amp;b=c">a</a>', '<a href="?a&amp;section=1&amp;b=c">A</a>'),
+        ("<script>x<y&copy=1>z</script><p>a", "<script>x<y&copy=1>z</script><p>A</p>"),
+        ("<!--<a b=&copy=1>-->a", "<!--<a b=&copy=1>-->A"),
         ("a < b", "A &lt; B"),
         ("<b>a</b <i", "<b>A&lt;/B &lt;I</b>"),
         (
