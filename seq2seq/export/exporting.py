@@ -80,6 +80,7 @@ def export_model(
     """
     folder = expand_home(output, key="output")
     check_output(folder, is_ours=(folder / RUNTIME).is_file(), overwrite=overwrite)
+    folder = folder.resolve()  # a link stays, and refers to the new folder
     path = expand_home(checkpoint, key="checkpoint")
     loaded = load_checkpoint(path)
     _check_tokenizers(loaded)
@@ -93,6 +94,8 @@ def export_model(
     with naming(folder), _whole_folder(folder) as hidden:
         (hidden / CARD).write_text(card, encoding="utf-8")
         _write(loaded, hidden, precision)
+        # Exporting takes a while, and another process may have written the folder.
+        check_output(folder, is_ours=(folder / RUNTIME).is_file(), overwrite=overwrite)
 
 
 def check_output(path: Path, *, is_ours: bool, overwrite: bool) -> None:
@@ -139,6 +142,8 @@ def _whole_folder(folder: Path) -> Iterator[Path]:
             folder.replace(doomed)
         hidden.replace(folder)
     finally:
+        if doomed.exists() and not folder.exists():  # an error or interrupt between both lines
+            doomed.replace(folder)
         for each in (hidden, doomed):
             shutil.rmtree(each, ignore_errors=True)
 
