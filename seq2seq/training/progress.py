@@ -6,6 +6,9 @@ from typing import Any, NamedTuple
 
 from seq2seq.config.schema import Metric, TrainingConfig
 
+LARGEST_COUNT = 2**53
+"""Largest number of a saved counter; a float can represent each whole number up to it."""
+
 
 class UpdateResult(NamedTuple):
     """Measurements of an update, over all processes."""
@@ -160,11 +163,42 @@ class Progress:
 
     @staticmethod
     def from_dict(content: dict[str, Any]) -> "Progress":
-        """Convert the result of `asdict` back, without the counters of other versions."""
-        interval = Interval(**_known(Interval, content["interval"]))
-        return Progress(**_known(Progress, {**content, "interval": interval}))
+        """Convert the result of `asdict` back, without the counters of other versions.
+
+        Raises:
+            ValueError: A counter has a value that no run writes.
+        """
+        interval = Interval(**_known(Interval(), content["interval"]))
+        progress = Progress(**_known(Progress(), {**content, "interval": interval}))
+        latest = max(progress.validated_update, *progress.best_updates, 0)
+        if latest > progress.update:
+            raise ValueError(f"it has a validation of update {latest}, after {progress.update}")
+        return progress
 
 
-def _known(counters: type, content: dict[str, Any]) -> dict[str, Any]:
-    names = {each.name for each in fields(counters)}
-    return {name: value for name, value in content.items() if name in names}
+def _known(counters: Progress | Interval, content: dict[str, Any]) -> dict[str, Any]:
+    known = {each.name: content[each.name] for each in fields(counters) if each.name in content}
+    for name, value in known.items():
+        if not _is_possible(value, getattr(counters, name)):
+            raise ValueError(f"its counter {name} has the value {str(value)[:30]!r}")
+    return known
+
+
+def _is_possible(value: Any, default: object) -> bool:
+    """Return whether a run can have a value where a new run has the default."""
+    if isinstance(default, int | float):
+        return _is_number(value, type(default)) and value >= 0
+    if isinstance(default, dict):  # of losses
+        return type(value) is dict and all(_is_pair(each, float) for each in value.values())
+    if isinstance(default, list):  # of the best checkpoints
+        return type(value) is list and all(_is_pair(each, int) and each[1] > 0 for each in value)
+    return type(value) is type(default)
+
+
+def _is_pair(value: Any, second: type) -> bool:
+    is_pair = type(value) is tuple and len(value) == 2
+    return is_pair and _is_number(value[0], float) and _is_number(value[1], second)
+
+
+def _is_number(value: Any, wanted: type) -> bool:
+    return type(value) in (int, wanted) and -LARGEST_COUNT <= value <= LARGEST_COUNT

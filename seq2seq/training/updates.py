@@ -16,7 +16,7 @@ from seq2seq.runtime.distributed import SINGLE_PROCESS, Ranks, sum_gradients, su
 from seq2seq.runtime.numerics import Numerics, derive_seed, is_memory_shortage
 from seq2seq.runtime.process import DeviceMemoryError
 from seq2seq.training.losses import TrainingLoss, loss_names, training_loss
-from seq2seq.training.progress import UpdateResult
+from seq2seq.training.progress import LARGEST_COUNT, UpdateResult
 from seq2seq.training.schedules import draw_forced_mask
 
 
@@ -107,11 +107,22 @@ class Updater:
         return state if self._average is None else {**state, "average": self._average.state()}
 
     def load_state(self, state: dict[str, dict[str, object]]) -> None:
-        """Restore what `state` returned, with the weight decay of the configuration."""
-        decays = [group["weight_decay"] for group in self._optimizer.param_groups]
-        self._optimizer.load_state_dict(state["optimizer"])
-        for group, decay in zip(self._optimizer.param_groups, decays, strict=True):
-            group["weight_decay"] = decay
+        """Restore what `state` returned; the optimizer keeps the settings of the configuration.
+
+        Raises:
+            RuntimeError: A tensor does not have the shape of its parameter.
+            LookupError, TypeError, AttributeError: The state is not what `state` returned.
+        """
+        optimizer = self._optimizer.state_dict()
+        parameters = [each for group in self._optimizer.param_groups for each in group["params"]]
+        groups = cast(list[dict[str, float]], state["optimizer"]["param_groups"])
+        for group, saved_group in zip(optimizer["param_groups"], groups, strict=True):
+            group["lr"] = float(saved_group["lr"])  # of the last update
+        saved = cast(dict[int, dict[str, Tensor]], state["optimizer"]["state"])
+        optimizer["state"] = {
+            number: _checked_moments(values, parameters[number]) for number, values in saved.items()
+        }
+        self._optimizer.load_state_dict(optimizer)
         if state["scaler"]:  # empty if the saved run did not use fp16
             self._scaler.load_state_dict(state["scaler"])
         if self._average is not None:
@@ -271,7 +282,22 @@ class WeightAverage:
     def load_state(self, state: dict[str, object]) -> None:
         """Restore what `state` returned."""
         self._average.load_state_dict(cast(dict[str, Tensor], state["weights"]))
-        self._num_updates = cast(int, state["num_updates"])
+        number = state["num_updates"]
+        if type(number) is not int or not 0 <= number <= LARGEST_COUNT:
+            raise TypeError(f"num_updates={number}")
+        self._num_updates = number
+
+
+def _checked_moments(saved: dict[str, Tensor], parameter: Tensor) -> dict[str, Tensor]:
+    """Return a copy of Adam's state of a parameter; the fused Adam does not check its shapes."""
+    likes = {"step": torch.zeros(()), "exp_avg": parameter, "exp_avg_sq": parameter}
+    for name, like in likes.items():
+        if saved[name].shape != like.shape:
+            raise RuntimeError(f"{name} of shape {[*saved[name].shape]}, not {[*like.shape]}")
+    return {
+        name: torch.empty_like(like, requires_grad=False).copy_(saved[name])
+        for name, like in likes.items()
+    }
 
 
 def _describe_shortage(batches: Sequence[Batch], update: int, config: TrainingConfig) -> str:

@@ -172,6 +172,41 @@ def test_gradients_are_clipped_to_the_limit(folder):
     assert moved.norm().item() == pytest.approx(0.01, rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("number", "name", "value"),
+    [
+        (0, "exp_avg", torch.zeros(3)),  # the fused Adam would write behind its end
+        (0, "exp_avg_sq", "text"),
+        (0, "step", torch.zeros(2)),
+        (999, "step", torch.zeros(())),
+    ],
+)
+def test_moments_that_do_not_fit_their_parameter_are_refused(folder, number, name, value):
+    subject = setup(folder)
+    subject.make(subject.batch(0))
+    state = copy.deepcopy(subject.updater.state())
+    state["optimizer"]["state"].setdefault(number, {})[name] = value
+
+    with pytest.raises((RuntimeError, AttributeError, LookupError)):
+        subject.updater.load_state(state)
+
+
+def test_the_settings_of_the_optimizer_are_not_read_from_a_file(folder):
+    first, second = setup(folder), setup(folder)
+    first.make(first.batch(0))
+    state = copy.deepcopy(first.updater.state())
+    for group in state["optimizer"]["param_groups"]:
+        group |= {"betas": None, "amsgrad": True, "maximize": True}
+    weight, shape = state["optimizer"]["state"][0], first.model.encoder.embedding.weight.shape
+    weight["exp_avg"] = torch.zeros(1).expand(shape)  # a single number in memory
+
+    second.updater.load_state(state)
+    second.make(second.batch(1), update=2)
+
+    settings = [each.updater.state()["optimizer"]["param_groups"] for each in (first, second)]
+    assert settings[0] == settings[1]
+
+
 def test_batch_gradients_are_the_step_of_the_update(folder):
     subject = setup(
         folder,
