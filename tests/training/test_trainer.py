@@ -327,14 +327,22 @@ def test_a_longer_budget_averages_again_and_may_return_to_a_single_checkpoint(
     assert is_equal(weights(tmp_path, "best.pt"), weights(tmp_path, "step-2.pt"))
 
 
-def test_best_is_a_single_checkpoint_again_if_the_average_is_switched_off(tmp_path, monkeypatch):
+@pytest.mark.parametrize("keep_best", [1, 2])
+def test_best_is_a_single_checkpoint_again_if_the_average_is_switched_off(
+    tmp_path, monkeypatch, keep_best
+):
     run_averaged(tmp_path, monkeypatch, [4.0, 2.0, 5.0, 3.0, 1.5])
+    single = weights(tmp_path, "step-2.pt")
 
-    changes = ("training.average_best=false", "resume_changes=[training.average_best]")
+    changes = (
+        "training.average_best=false",
+        f"training.validation.keep_best={keep_best}",
+        "resume_changes=[training.average_best,training.validation.keep_best]",
+    )
     results = run_averaged(tmp_path, monkeypatch, [], *changes, "resume=true")
 
     assert "average" not in results
-    assert is_equal(weights(tmp_path, "best.pt"), weights(tmp_path, "step-2.pt"))
+    assert is_equal(weights(tmp_path, "best.pt"), single)
     assert not (tmp_path / "runs" / "tiny" / "average.pt").exists()
 
 
