@@ -162,7 +162,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         raise ValueError(f"checkpoint={path}: {error}{_versions(content)}") from error
     try:
         tokenizers = tokenizers_from_state(content["tokenizers"])
-        habits = TextHabits(**content["habits"])
+        habits = TextHabits(**{name: float(share) for name, share in content["habits"].items()})
     except Exception as error:  # tokenizers raise many types
         raise ValueError(_refusal(path)) from error
     return Checkpoint(
@@ -264,7 +264,7 @@ def average_checkpoints(checkpoints: Sequence[Checkpoint]) -> Checkpoint:
         True
     """
     first = checkpoints[0]
-    states = [checkpoint.model_state for checkpoint in checkpoints]
+    states = [checkpoint.build_model().state_dict() for checkpoint in checkpoints]
     # A model ties equal weights again, so that its state stores them only once.
     model = first.build_model()
     model.load_state_dict({name: _mean([state[name] for state in states]) for name in states[0]})
@@ -285,7 +285,7 @@ def _read(path: Path) -> _Content:
         content = load_archive(path)
     except DamagedFileError as error:
         raise ValueError(_refusal(path)) from error
-    if not isinstance(content, dict) or "format" not in content:
+    if not isinstance(content, dict) or not isinstance(content.get("format"), int):
         raise ValueError(_refusal(path))
     if content["format"] != FORMAT:
         raise ValueError(

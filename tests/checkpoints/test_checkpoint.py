@@ -136,6 +136,7 @@ def test_a_missing_run_names_the_runs_beside_it(content, tmp_path):
         lambda whole: archive({"weights": torch.ones(2)}),
         lambda whole: archive([1, 2]),
         lambda whole: archive({"format": FORMAT}),
+        lambda whole: archive({"format": torch.ones(2)}),
     ],
 )
 def test_a_cut_or_foreign_file_is_an_error_that_names_it(path, content, write):
@@ -180,6 +181,14 @@ def test_a_configuration_that_this_version_lacks_is_an_error(
 @pytest.mark.parametrize("tokenizers", [{}, {"source": 1, "target": 2}, None])
 def test_invalid_tokenizers_are_an_error_that_names_the_file(path, edit, tokenizers):
     edit(tokenizers=tokenizers)
+
+    with pytest.raises(ValueError, match=f"checkpoint={path} is not a checkpoint of train.py"):
+        load_checkpoint(path)
+
+
+@pytest.mark.parametrize("habits", [None, {"capitals": "many"}, {"unheard": 0.5}])
+def test_invalid_habits_are_an_error_that_names_the_file(path, edit, habits):
+    edit(habits=habits)
 
     with pytest.raises(ValueError, match=f"checkpoint={path} is not a checkpoint of train.py"):
         load_checkpoint(path)
@@ -303,6 +312,14 @@ def test_an_average_has_the_mean_of_every_weight_and_translates(paths, tmp_path)
     assert (mean.training_state, mean.config) == (None, others[0].config)
     translations = Translator.load(tmp_path / "mean.pt", device=Device.cpu).translate(SENTENCES)
     assert len(list(translations)) == len(SENTENCES)
+
+
+def test_weights_that_do_not_fit_are_not_averaged(paths, tmp_path):
+    damaged = {**torch.load(paths[1], weights_only=True), "model": {}}
+    torch.save(damaged, paths[1])
+
+    with pytest.raises(ValueError, match=rf"^checkpoint={paths[1]} does not fit the model"):
+        average_files(paths, output=tmp_path / "mean.pt")
 
 
 def test_sums_are_exact(checkpoint):
