@@ -134,7 +134,7 @@ class RunDirectory:
             return []
         try:
             kept = self._read_object(self.validations).get("validations")
-            if not isinstance(kept, list):
+            if not (isinstance(kept, list) and all(map(_is_validation, kept))):
                 raise self.damaged(self.validations, TypeError("it has no validations"))
         except ValueError as error:  # no reason to stop the run
             logger.warning("the history of the validations starts over: %s", error)
@@ -265,3 +265,10 @@ class RunDirectory:
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
+
+
+def _is_validation(entry: object) -> bool:
+    numbers = (int, float)
+    return isinstance(entry, dict) and all(
+        isinstance(entry.get(name), numbers) for name in ("update", "bleu", "loss")
+    )

@@ -327,14 +327,15 @@ def test_a_run_that_was_killed_after_a_validation_keeps_each_once(trainer):
 
 def test_maps_in_the_history_of_an_earlier_version_are_left_out(trainer):
     trainer.directory.validations.write_text(
-        '{"pairs":[],"validations":[{"update":1,"bleu":2.5,"maps":[[[60,40]]]}]}'
+        '{"pairs":[],"validations":[{"update":1,"bleu":2.5,"loss":3,"maps":[[[60]]]}]}'
     )
 
-    assert trainer.directory.read_validations() == [{"update": 1, "bleu": 2.5}]
+    assert trainer.directory.read_validations() == [{"update": 1, "bleu": 2.5, "loss": 3}]
 
 
-def test_a_damaged_history_begins_anew_with_a_warning(trainer, caplog):
-    trainer.directory.validations.write_text("{}")
+@pytest.mark.parametrize("entry", ["", "1", '{"bleu":1,"loss":2}', '{"update":1,"bleu":1}'])
+def test_a_damaged_history_begins_anew_with_a_warning(trainer, caplog, entry):
+    trainer.directory.validations.write_text(f'{{"validations":[{entry}]}}' if entry else "{}")
 
     assert trainer.directory.read_validations() == []
     assert "validations.json is damaged" in caplog.text
