@@ -276,7 +276,7 @@ def encode_corpus(
 
 
 def encoding_key(corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig) -> str:
-    """Return a short hash of everything that determines the ids of a corpus."""
+    """Return a short hash of everything that determines the ids of a corpus and its faults."""
     return digest(
         [
             _FORMAT,
@@ -284,6 +284,8 @@ def encoding_key(corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig) 
             tokenizers_state(tokenizers),
             config.max_length,
             config.long_pairs,
+            config.source,
+            config.target,
         ]
     )
 

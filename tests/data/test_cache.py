@@ -218,6 +218,8 @@ def test_relevant_changes_create_new_arrays(config):
         (corpus_of(), TokenizerPair(*reversed(TOKENIZERS)), config),
         (corpus_of(), TOKENIZERS, replace(config, max_length=8)),
         (corpus_of(), TOKENIZERS, replace(config, long_pairs=OnInvalid.skip)),
+        (corpus_of(), TOKENIZERS, replace(config, source="xx")),  # other texts count as faulty
+        (corpus_of(), TOKENIZERS, replace(config, target="xx")),
     ]
 
     for corpus, tokenizers, changed in calls:
