@@ -218,7 +218,7 @@ def chart(options: argparse.Namespace) -> None:
         rows = list(csv.DictReader(file))
     corpora = list(dict.fromkeys(row["corpus"] for row in rows))
     figure = Figure(figsize=(3.5 * len(corpora), 3.2), layout="constrained")
-    panels = figure.subplots(1, len(corpora), squeeze=False)[0]
+    panels = figure.subplots(1, len(corpora), squeeze=False, sharey=True)[0]
     for axes, corpus in zip(panels, corpora, strict=True):
         for system, color in (("seq2seq", "C0"), ("joeynmt", "C1")):
             own = [row for row in rows if (row["corpus"], row["system"]) == (corpus, system)]
@@ -234,10 +234,11 @@ def chart(options: argparse.Namespace) -> None:
             label = {"seq2seq": "seq2seq, GRU", "joeynmt": "JoeyNMT, Transformer-Tiny"}[system]
             axes.plot(budgets, means, color=color, label=label)
             axes.plot(*zip(*points, strict=True), "o", color=color, markersize=3)
-        axes.set(title=corpus, xlabel="minutes of one thread", ylabel="BLEU", ylim=(0, None))
+        axes.set(title=corpus, xlabel="minutes of one thread", ylim=(0, None))
         axes.set_xticks(sorted({float(row["minutes"]) for row in rows if row["corpus"] == corpus}))
-    axes.legend(loc="lower right")
-    figure.savefig(options.table.with_suffix(".png"), dpi=150)
+    panels[0].set_ylabel("BLEU")
+    panels[0].legend(loc="lower right")
+    figure.savefig(options.table.with_suffix(".png"), dpi=120)
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
