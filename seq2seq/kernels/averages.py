@@ -7,8 +7,8 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx, once_differentiable
 
-_Steps = dict[int, tuple[Tensor, Tensor]]
-"""Weights (B, T, S) and gradients (B, T, C) of the averages, by call number."""
+_Steps = dict[int, tuple[int, Tensor, Tensor]]
+"""Backward pass, weights (B, T, S) and gradients (B, T, C) of the averages, by call number."""
 
 
 class StepAverages:
@@ -52,30 +52,30 @@ class _Average(Function):
     @once_differentiable
     def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor | None, ...]:
         weights, values = ctx.saved_tensors  # type: ignore[attr-defined]  # checks for changes
-        steps: _Steps = ctx.steps  # type: ignore[attr-defined]
-        call: int = ctx.call  # type: ignore[attr-defined]
-        steps.pop(call, None)  # a new entry is the last one
-        steps[call] = weights, grad
-        return grad @ values.mT, None, grad.new_ones((), dtype=torch.float32), None, None
+        step = _backward_pass(), weights, grad
+        ctx.steps[ctx.call] = step  # type: ignore[attr-defined]
+        return grad @ values.mT, None, grad.new_zeros(()), None, None
 
 
 class _Values(Function):
-    """A scalar 0, whose backward pass returns the gradient of the values over all steps.
-
-    The gradient of the scalar is the number of steps in this backward pass.
-    """
+    """A scalar 0, whose backward pass returns the gradient of the values over all steps."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, values: Tensor, steps: _Steps) -> Tensor:
         ctx.steps = steps  # type: ignore[attr-defined]
-        return values.new_zeros((), dtype=torch.float32)
+        return values.new_zeros(())
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: FunctionCtx, num_steps: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: FunctionCtx, _: Tensor) -> tuple[Tensor | None, ...]:
         steps: _Steps = ctx.steps  # type: ignore[attr-defined]
-        # Earlier entries are from passes that did not need the gradient of the values.
-        calls = sorted(list(steps)[-int(num_steps) :])
-        weights, grads = zip(*(steps[call] for call in calls), strict=True)
+        # Other steps are from earlier passes, which did not need the gradient of the values.
+        found = [steps[call][1:] for call in sorted(steps) if steps[call][0] == _backward_pass()]
         steps.clear()
+        weights, grads = zip(*found, strict=True)
         return torch.cat(weights, dim=1).mT @ torch.cat(grads, dim=1), None
+
+
+def _backward_pass() -> int:
+    """Return the number of the backward pass that autograd is in."""
+    return torch._C._current_graph_task_id()  # private, but torch.utils.checkpoint uses it too
