@@ -308,8 +308,8 @@ class _TestedMeasure:
     def p_values(self, num_samples: int) -> list[float]:
         """Return the p-value of each system except the first, after a test.
 
-        The test computes the score of the first system. For each other system it computes the
-        score, then the scores of one side of all permutations, then those of the other side.
+        sacreBLEU scores the first system, and then each other system with its permutations: first
+        the system itself, then one text of each permutation, then the other text of each.
         """
         first, others = self._scores[0], np.reshape(self._scores[1:], (-1, 2 * num_samples + 1))
         effects = np.abs(others[:, :1] - first)
