@@ -30,7 +30,7 @@ def compare(*texts, references=(REFERENCE,), num_samples=40):
 
 
 def test_all_numbers_and_signatures_are_those_of_the_sacrebleu_command(tmp_path, monkeypatch):
-    """No permutation of these texts has exactly the real difference, which sacreBLEU would not count."""
+    """The texts have no permutation with exactly the real difference: sacreBLEU does not count it."""
     monkeypatch.chdir(tmp_path)
     generator = random.Random(1)
     reference = [" ".join(generator.choices(REFERENCE[0].split(), k=9)) for _ in range(60)]
