@@ -30,7 +30,7 @@ def compare(*texts, references=(REFERENCE,), num_samples=40):
 
 
 def test_all_numbers_and_signatures_are_those_of_the_sacrebleu_command(tmp_path, monkeypatch):
-    """The texts have no permutation with exactly the real difference: sacreBLEU does not count it."""
+    """No permutation has exactly the real difference, which sacreBLEU would not count."""
     monkeypatch.chdir(tmp_path)
     generator = random.Random(1)
     reference = [" ".join(generator.choices(REFERENCE[0].split(), k=9)) for _ in range(60)]
