@@ -201,4 +201,6 @@ def _is_pair(value: Any, second: type) -> bool:
 
 
 def _is_number(value: Any, wanted: type) -> bool:
-    return type(value) in (int, wanted) and -LARGEST_COUNT <= value <= LARGEST_COUNT
+    if type(value) is float:  # norms of gradients may be huge
+        return wanted is float and math.isfinite(value)
+    return type(value) is int and -LARGEST_COUNT <= value <= LARGEST_COUNT
