@@ -199,6 +199,9 @@ class TrainingConfig(Config, section="training", marks=(Mark.named,)):
     log_every: Annotated[Count, Mark.free]
     """Number of updates between two points of the TensorBoard curves."""
     # Optional keys, which are off or have the usual value by default.
+    dropout_warmup_epochs: Weight = 0.0
+    """Number of epochs in which dropout rises linearly from 0 to its probabilities; 0: it is
+    constant."""
     ema_decay: Annotated[Probability | None, Mark.fixed] = None
     """Decay of the moving average of the weights that is validated and kept; None: no average."""
     freeze_embeddings: Annotated[bool, Mark.fixed] = False

@@ -10,18 +10,13 @@ _LEVELS = 1 << 16
 """Number of values of a 16-bit integer."""
 
 
-class Dropout(nn.Module):
+class Dropout(nn.Dropout):
     """Zero each element with probability p and scale the others by 1 / (1 - p) in training.
 
     On a CPU torch draws a random number for each element, which costs more than the rest of the
     operation. This module draws one 64-bit number for four elements and rounds p to a multiple of
     1 / 65536.
     """
-
-    def __init__(self, p: float) -> None:
-        super().__init__()
-        self.p = p
-        """Probability of dropping an element."""
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Drop elements of a tensor of any shape."""

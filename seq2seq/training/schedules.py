@@ -36,6 +36,15 @@ def learning_rate_factor(
     return warmup
 
 
+def dropout_factor(warmup_epochs: float, *, epochs: float) -> float:
+    """Return the factor of the dropout probabilities after a number of epochs.
+
+    The rise is linear; that of Morerio et al. 2017 ("Curriculum Dropout") is exponential. The model
+    cannot overfit to sentences that it sees for the first time, so dropout only slows it down then.
+    """
+    return min(epochs / warmup_epochs, 1.0) if warmup_epochs else 1.0
+
+
 def teacher_forcing_ratio(config: TeacherForcingConfig, *, update: int) -> float:
     """Return the probability of feeding the true token (Bengio et al. 2015, section 2.4).
 

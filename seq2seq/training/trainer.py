@@ -23,7 +23,7 @@ from seq2seq.training.log import BusyWatch, ProgressDisplay
 from seq2seq.training.preparation import PreparedData
 from seq2seq.training.progress import Interval, Progress, UpdateResult
 from seq2seq.training.run_directory import RunDirectory
-from seq2seq.training.schedules import learning_rate_factor, teacher_forcing_ratio
+from seq2seq.training.schedules import dropout_factor, learning_rate_factor, teacher_forcing_ratio
 from seq2seq.training.updates import NonFiniteError, Updater
 from seq2seq.training.validation import (
     Evaluator,
@@ -189,6 +189,9 @@ class Trainer:
                 update=update,
                 learning_rate=training.optimizer.learning_rate * factor,
                 num_tokens=num_tokens,
+                dropout_factor=dropout_factor(
+                    training.dropout_warmup_epochs, epochs=progress.epochs
+                ),
             )
         except NonFiniteError as error:
             raise NonFiniteError(f"{error}; {self._describe(batches)}") from error

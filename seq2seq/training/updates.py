@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from seq2seq.config.schema import OptimizerConfig, OptimizerName, TrainConfig, TrainingConfig
 from seq2seq.data.batching import Batch
@@ -39,12 +39,23 @@ class Updater:
         self._scaler = torch.amp.GradScaler(
             numerics.device.type, enabled=numerics.precision is Precision.fp16
         )
+        self._dropouts = [
+            (module, module.p)
+            for module in model.modules()
+            if isinstance(module, (nn.Dropout, nn.Dropout1d))
+        ]
         self._names = loss_names(config.training)
         decay = config.training.ema_decay
         self._average = None if decay is None else WeightAverage(model, decay)
 
     def update_weights(
-        self, batches: Sequence[Batch], *, update: int, learning_rate: float, num_tokens: int
+        self,
+        batches: Sequence[Batch],
+        *,
+        update: int,
+        learning_rate: float,
+        num_tokens: int,
+        dropout_factor: float = 1.0,
     ) -> UpdateResult:
         """Make an update from one batch, or from several with accumulation.
 
@@ -59,6 +70,7 @@ class Updater:
             learning_rate: Learning rate of this update.
             num_tokens: Target tokens of all batches of all processes; the loss is averaged over
                 them.
+            dropout_factor: Factor of the probabilities of dropout.
 
         Raises:
             NonFiniteError: The loss or a gradient is not finite; the weights have not changed.
@@ -66,6 +78,8 @@ class Updater:
         """
         torch.manual_seed(derive_seed(self._config.seed, "update", update, self._ranks.rank))
         self._model.train()
+        for module, probability in self._dropouts:
+            module.p = dropout_factor * probability
         try:
             terms = [
                 self.add_gradients(each, update=update, num_tokens=num_tokens).terms

@@ -33,6 +33,7 @@ OVERRIDES = (
     "training.validation.keep_best=2",
     "training.optimizer.learning_rate=0.02",
     "training.log_every=3",
+    "training.dropout_warmup_epochs=2.5",
     "training.ema_decay=0.8",
     "training.average_best=true",
     "training.coverage_loss=0.5",

@@ -216,6 +216,15 @@ def test_the_learning_rate_follows_its_schedule(make, monkeypatch, overrides, ex
     assert [each["learning_rate"] for each in made] == pytest.approx(expected)
 
 
+def test_dropout_rises_with_the_epochs(make, monkeypatch):
+    made = updates_made(monkeypatch)
+
+    make("training.max_epochs=2", "training.dropout_warmup_epochs=1.5").train()
+
+    factors = [min(update / 9, 1) for update in range(12)]  # 6 updates an epoch
+    assert [each["dropout_factor"] for each in made] == pytest.approx(factors)
+
+
 @pytest.mark.parametrize(
     ("update", "kept"), [(2, "no checkpoint was written yet"), (9, r"last\.pt is not affected")]
 )

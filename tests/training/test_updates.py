@@ -71,12 +71,19 @@ class Setup:
             links = reversing_links(self.data)
         return collate(self.data.train, np.array(rows), links=links)
 
-    def make(self, *batches: Batch, update: int = 1, learning_rate: float = 0.01):
+    def make(
+        self,
+        *batches: Batch,
+        update: int = 1,
+        learning_rate: float = 0.01,
+        dropout_factor: float = 1.0,
+    ):
         return self.updater.update_weights(
             batches,
             update=update,
             learning_rate=learning_rate,
             num_tokens=sum(int(batch.target_mask.sum()) for batch in batches),
+            dropout_factor=dropout_factor,
         )
 
     def weights(self) -> dict[str, torch.Tensor]:
@@ -250,6 +257,26 @@ def test_dropout_depends_on_seed_update_and_process_alone(folder):
 
     assert is_equal(weights[0], weights[1])
     assert not any(is_equal(weights[0], others) for others in weights[2:])
+
+
+def test_a_factor_scales_every_dropout_of_its_update(folder):
+    kinds = ("embedding_dropout", "hidden_dropout", "word_dropout")
+    keys = [f"model.{side}.{kind}" for side in ("encoder", "decoder") for kind in kinds]
+
+    def weights_after(probability: float, *factors: float) -> dict[str, torch.Tensor]:
+        subject = setup(
+            folder,
+            *(f"{key}={probability}" for key in (*keys, "model.decoder.readout_dropout")),
+            f"attention.dropout={probability}",
+            "model.encoder.num_layers=2",
+            "model.decoder.num_layers=2",
+        )
+        for update, factor in enumerate(factors, start=1):
+            subject.make(subject.batch(0, 1), update=update, dropout_factor=factor)
+        return subject.weights()
+
+    assert is_equal(weights_after(0.5, 0.5, 0.5), weights_after(0.25, 1.0, 1.0))
+    assert is_equal(weights_after(0.5, 0.0), weights_after(0.0, 1.0))
 
 
 def test_a_gradient_that_is_not_finite_stops_before_the_step(folder):
