@@ -28,7 +28,14 @@ _REQUIRED = "required"
 _OWN_TEXT = (f"data.train=[{_REQUIRED}]", f"data.valid=[{_REQUIRED}]")
 _MOST_DEFAULTS = 4
 _RESUME = {Mark.free: "yes", Mark.named: "named", Mark.fixed: "no"}
-_WORDS = {bool: "`true` or `false`", int: "integer", float: "number", str: "text", list: "list"}
+_WORDS = {
+    bool: "`true` or `false`",
+    int: "integer",
+    float: "number",
+    str: "text",
+    list: "list",
+    dict: "dictionary of numbers",
+}
 
 
 class Key(NamedTuple):
