@@ -195,7 +195,7 @@ class Run:
             decoding=checkpoint.config.decoding,
             tags=required_tags(checkpoint.config.data),
         )
-        translations = changed([pair.source for pair in pairs])
+        translations = changed([pair.source for pair in pairs], split="never")
         references = list(changed.score((pair.source, pair.reference) for pair in pairs))
         read = read_sentences(references, tokenizers=checkpoint.tokenizers)
         read.translations = [each.text for each in translations]

@@ -1,5 +1,4 @@
 import shutil
-from dataclasses import replace
 
 import pytest
 import torch
@@ -9,13 +8,11 @@ from tiny_translator import make_translator
 from torch.testing import assert_close
 
 from seq2seq.analysis.run import attend, load_run
-from seq2seq.attention.baselines import UniformConfig
 from seq2seq.config.schema import load_config
 from seq2seq.data.corpus import load_corpora
 from seq2seq.evaluation.alignment import argmax_links
 from seq2seq.evaluation.measures import alignment_error_rate
 from seq2seq.files.links import GoldLinks
-from seq2seq.runtime.devices import Precision
 from seq2seq.training.run import run_training
 
 
@@ -207,14 +204,13 @@ def test_model_without_attention_has_no_statistics_and_no_links():
         attention.links()
 
 
-def test_an_intervention_that_changes_nothing_loses_nothing_in_the_precision_of_the_run(
-    config, tmp_path
-):
-    training = replace(config.training, precision=Precision.bf16)
-    bf16 = replace(config, attention=UniformConfig(), training=training)
-    run_training(bf16, tmp_path / "run")
+def test_an_intervention_that_changes_nothing_loses_nothing_in_the_precision_of_the_run(tmp_path):
+    write_corpus(tmp_path)
+    for name in ("a.test", "b.test"):  # a translator of text would split, copy and recase
+        (tmp_path / name).write_text("ab. Bc dea. Cb.\n12:30\nDEA BC DA\n" * 3)
+    tiny_run(tmp_path, "attention=uniform", "training.precision=bf16", "training.max_updates=2")
 
-    same = load_run(tmp_path / "run", device="cpu").intervene("uniform")
+    same = load_run(tmp_path / "runs" / "tiny", device="cpu").intervene("uniform")
 
     assert (same.bleu_lost, same.changed_words) == (0, 0)
     assert same.perplexity_factor == pytest.approx(1, abs=1e-7)
