@@ -333,12 +333,13 @@ def _check_protected(name: str) -> None:
             "regular expression between slashes, such as /ORD-[0-9]+/"
         )
     try:
-        pattern = re.compile(name[1:-1])
+        re.compile(name[1:-1])
+        pattern = re.compile(f"({name[1:-1]})")  # a flag such as (?i) must not come later
     except re.error as error:
         raise ValueError(
             f"tokenizer.protect: {name} is not a regular expression: {error}"
         ) from None
-    if pattern.groups or pattern.match(""):
+    if pattern.groups > 1 or pattern.match(""):
         raise ValueError(
             f"tokenizer.protect: {name} must match at least one character, and have no groups but "
             "(?:...)"

@@ -384,7 +384,7 @@ def choose_rules(config: TokenizerConfig, corpus: Corpus) -> TextRules:
     """Return the rules of a configuration; `protect=null` means the kinds that a corpus copies."""
     normalizes = config.normalization is not Normalization.identity
     names = list(PATTERNS) if config.protect is None else config.protect
-    own = (name.strip("/") for name in names if name not in PATTERNS)
+    own = (name[1:-1] for name in names if name not in PATTERNS)
     patterns = {f"own{number}": pattern for number, pattern in enumerate(own, start=1)}
     patterns |= {name: PATTERNS[name] for name in PATTERNS if name in names}
     if not patterns:

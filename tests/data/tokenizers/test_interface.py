@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+import re
 from dataclasses import replace
 
 import pytest
@@ -42,6 +43,45 @@ SENTENCES = [
     ("Läuft ein Mann?", "is a man running?"),
 ]
 CORPUS = list_corpus(SENTENCES)
+
+
+@pytest.mark.parametrize(
+    ("protect", "message"),
+    [
+        ("colors", "unknown kind 'colors'; one of: tags, emails, "),
+        ("/[/", "/[/ is not a regular expression: unterminated character set"),
+        ("/(?i)ord-[0-9]+/", "is not a regular expression: global flags not at the start"),
+        ("/a)|(?:b/", "is not a regular expression: unbalanced parenthesis"),
+        ("/(ORD)-[0-9]+/", "must match at least one character, and have no groups but"),
+        ("/[0-9]*/", "must match at least one character"),
+    ],
+)
+def test_a_pattern_that_cannot_protect_is_refused(protect, message):
+    with pytest.raises(ValueError, match=f"^tokenizer.protect: .*{re.escape(message)}"):
+        replace(CHARACTERS, protect=[protect])
+
+
+def test_own_patterns_protect_as_they_are_written():
+    config = replace(CHARACTERS, protect=["//etc/[a-z]+//", r"/a\//"])
+
+    rules = train_tokenizers(config, CORPUS).source.rules
+
+    assert rules.prepare("in //etc/ab/ or a/.").spans == ("/etc/ab/", "a/")
+
+
+def test_the_kinds_that_the_training_text_copies_are_protected(caplog):
+    copied = [(f"in A{number}", f"at A{number}") for number in range(50)]
+    rewritten = [(f"{number} Hunde", "some dogs") for number in range(20)]
+    rare = [("ja \U0001f600", "yes")] * 19
+    corpus = list_corpus([*copied, *rewritten, *rare])
+
+    with caplog.at_level("INFO"):
+        rules = train_tokenizers(CHARACTERS, corpus).source.rules
+    too_few = train_tokenizers(CHARACTERS, list_corpus(copied[:49])).source.rules
+
+    assert rules.prepare("5 A7 \U0001f600 <b>").spans == ("A7", "\U0001f600", "<b>")
+    assert "codes 50 of 50, numbers 0 of 20 (not protected), emoji 0 of 19" in caplog.text
+    assert not too_few.patterns
 
 
 @pytest.fixture(scope="module", params=CONFIGS)
