@@ -447,7 +447,8 @@ def load_vectors(path: str, tokenizer: Tokenizer, size: int) -> Tensor:
 
     Raises:
         OSError: The file cannot be read.
-        ValueError: The file does not contain word vectors, or vectors of another size.
+        ValueError: The file does not contain word vectors, or vectors of another size, or a
+            vector is not finite.
     """
     labels = tokenizer.tokens(range(len(tokenizer)))
     wanted = {*labels, *map(str.lower, labels)}
@@ -481,4 +482,6 @@ def load_vectors(path: str, tokenizer: Tokenizer, size: int) -> Tensor:
         row = vectors.get(label, vectors.get(label.lower()))
         if row is not None:
             matrix[i] = torch.tensor(row)
+    if not matrix.isfinite().all():
+        raise ValueError(f"{path} has a vector with a number that is not finite")
     return matrix

@@ -241,6 +241,7 @@ def test_spacy_splits_words_if_it_has_the_model_of_the_language(monkeypatch):
         ([], "is not a file of word vectors"),
         (["hund"], "is not a file of word vectors"),
         (["hund 1 2"], "has vectors of size 2, but the embedding has 3; set the"),
+        (["hund 1 nan 3"], "has a vector with a number that is not finite"),
     ],
 )
 def test_a_file_without_vectors_of_the_size_is_refused(tmp_path, lines, message):
