@@ -112,7 +112,7 @@ def load_command(
             raise ValueError(describe_unknown_key(key, _hint(key, types, choices)))
         values[key] = _read(text, types[key])
     for key, value in values.items():
-        if value == "???":
+        if value == "???" and key not in given:
             raise ValueError(f"{key} needs a value; give {key}=...")
     if choices:
         options = {

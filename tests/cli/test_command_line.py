@@ -159,6 +159,10 @@ def test_a_key_without_a_value_is_named():
         load_command("score", ScoreConfig, ["hypotheses=a"])
 
 
+def test_question_marks_are_a_value():
+    assert load("text=???").text == "???"
+
+
 def test_the_last_of_several_values_holds():
     assert load("batch_size=3", "batch_size=4").batch_size == 4
 
