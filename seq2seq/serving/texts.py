@@ -348,7 +348,7 @@ def attended_offsets(translation: Translation, hypothesis: TranslatedHypothesis)
     A model without attention keeps the order of words.
     """
     weights = np.asarray(hypothesis.attention_weights, dtype=np.float32)  # (N, T, S)
-    if not len(weights):
+    if not weights.size:
         return _in_order(translation.source, hypothesis.text)
     sources = _starts(translation.source, translation.source_tokens[:-1])
     targets = _starts(hypothesis.text, hypothesis.tokens[: len(hypothesis.ids)])

@@ -156,3 +156,6 @@ def test_the_place_of_a_token_is_that_of_its_most_attended_source_token():
     translation = Translation("Der  Hund.", [4, 5, 6, 7], labels, [hypothesis])
 
     assert attended_offsets(translation, hypothesis) == [(0, 0), (4, 5), (8, 9)]
+    # A sentence that was cut into very long parts has no weights.
+    without = hypothesis._replace(attention_weights=np.zeros((2, 0, 0), np.float32))
+    assert attended_offsets(translation, without)[-1] == (8, 8)  # in the order of the words
