@@ -199,7 +199,7 @@ def encode_targets(
 
 
 def as_json(translation: Translation, *, has_attention: bool = True) -> dict[str, object]:
-    """Return a translation as a JSON object, with numbers rounded to six digits.
+    """Return a translation as a JSON object, with the numbers of tokens rounded to six digits.
 
     Args:
         translation: The translation.
