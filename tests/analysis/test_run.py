@@ -63,6 +63,7 @@ def test_statistics_and_error_rate_are_those_of_the_results(run, split):
     for found, head in zip(attention.statistics(gold), measured["heads"], strict=True):
         assert found == pytest.approx(head, rel=1e-5)
     assert attention.alignment_error_rate(gold) == pytest.approx(measured["aer"])
+    assert 0 < measured["aer_of_diagonal"] < 1
 
 
 def test_attention_over_translations_reads_them_and_not_the_references(run):

@@ -244,8 +244,3 @@ def test_ctrl_c_in_a_sweep_says_how_to_continue_it(capsys):
         "stopped by Ctrl-C; to continue, repeat the command with hydra.sweep.dir=there resume=auto"
     )
     assert capsys.readouterr().err == f"{line}\n"
-
-
-def test_ctrl_c_in_a_single_run_is_left_to_the_command():
-    with pytest.raises(KeyboardInterrupt), stopped_sweeps_in_one_line():
-        raise KeyboardInterrupt

@@ -3,7 +3,6 @@ import dataclasses
 import pytest
 import yaml
 
-from seq2seq.config.composition import RETIRED_KEYS, RetiredKey
 from seq2seq.config.schema import load_config
 from seq2seq.config.serialization import (
     config_differences,
@@ -78,21 +77,12 @@ def test_a_bomb_of_yaml_aliases_is_refused_before_it_is_read(tmp_path):
         load_saved_config(path)
 
 
-RETIRED = {
-    "training.r_drop": RetiredKey(0.0, "train with more dropout"),
-    "model.decoder.mode": RetiredKey("step", "remove it"),
-    "tokenizer.extra": RetiredKey({"size": 3}, "remove it"),
-}
-
-
-def test_keys_of_earlier_versions_are_ignored_if_they_were_off_or_refused(monkeypatch, tmp_path):
-    for key, retired in RETIRED.items():
-        monkeypatch.setitem(RETIRED_KEYS, key, retired)
+def test_keys_of_earlier_versions_are_ignored_if_they_were_off_or_refused(tmp_path):
     config, path = load_config(), tmp_path / "config.yaml"
     content = config_to_dict(config)
-    content["training"]["r_drop"] = 0.0
-    content["model"]["decoder"]["mode"] = "step"
-    content["tokenizer"]["extra"] = {"size": 3}
+    content["training"] |= {"r_drop": 0.0, "on_out_of_memory": "stop"}
+    for side in ("encoder", "decoder"):
+        content["model"][side]["dropout_mode"] = "step"
     path.write_text(yaml.safe_dump(content))
 
     assert config_from_dict(content) == config
@@ -103,7 +93,7 @@ def test_keys_of_earlier_versions_are_ignored_if_they_were_off_or_refused(monkey
     path.write_text(yaml.safe_dump(content))
     with pytest.raises(ValueError) as caught:
         load_saved_config(path)
-    line = f"{path}: training.r_drop=0.5 has been removed; train with more dropout"
+    line = f"{path}: training.r_drop=0.5 has been removed; raise data.dropout"
     assert str(caught.value) == line
 
 

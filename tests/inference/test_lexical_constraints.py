@@ -74,13 +74,6 @@ def test_a_prefix_of_a_line_without_text_is_counted(translator, caplog):
     )
 
 
-def test_a_prefix_beyond_the_length_limit_is_refused_by_its_number(translator):
-    prefixes = ["a", "a" * 6, "a" * 7]
-
-    with pytest.raises(ValueError, match="prefix 3 has 7 tokens, but the translation may have"):
-        list(translator.translate(["ja"] * 3, GREEDY, batch_size=1, prefixes=prefixes))
-
-
 @pytest.mark.parametrize("decoding", [GREEDY, BEAM])
 def test_no_translation_contains_the_tokens_of_a_banned_phrase(sub_words, decoding):
     tokenizer = sub_words.tokenizers.target

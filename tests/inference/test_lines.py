@@ -50,6 +50,20 @@ def test_lines_are_split_for_a_model_of_single_sentences_or_as_asked(habits, spl
     assert (parts, was_too_long) == (line.split("  ") if is_split else [line], False)
 
 
+@pytest.mark.parametrize(
+    ("habits", "split", "recases"),
+    [
+        (TextHabits(capitals=0.009), Split.auto, True),
+        (TextHabits(capitals=0.01), Split.auto, False),
+        (SINGLE, Split.never, False),
+    ],
+)
+def test_capitals_are_read_in_usual_letters_unless_the_training_text_has_them(
+    habits, split, recases
+):
+    assert make_splitter(habits, split).recases is recases
+
+
 @pytest.mark.parametrize("line", ["", " ", "Eins zwei.", "<2b> ", "- "])
 def test_a_single_sentence_is_not_split(line):
     assert make_splitter(**TAG).parts(line) == ([line], False)

@@ -4,7 +4,6 @@ from types import SimpleNamespace
 import pytest
 import torch
 from tiny_graphs import Calls, random
-from tiny_training import read_scalars, tiny_run
 from torch.testing import assert_close
 
 from seq2seq.kernels import products as module
@@ -81,22 +80,6 @@ def test_the_type_of_a_product_is_the_one_that_torch_computes_in(dtype):
 
     assert plain == dtype
     assert rounded == product.dtype
-
-
-@pytest.mark.parametrize("model", ["conditional", "luong"])
-def test_training_reaches_the_same_losses_with_both(tmp_path, model):
-    overrides = [f"model={model}", "data.dropout=0", "training.max_updates=3"]
-
-    for kernels in Kernels:
-        tiny_run(tmp_path / kernels.name, *overrides, f"training.kernels={kernels.name}")
-
-    fast, plain = (
-        read_scalars(tmp_path / kernels.name / "runs" / "tiny" / "tensorboard")
-        for kernels in Kernels
-    )
-    for tag in ("train/loss", "valid/loss"):
-        assert fast[tag].keys() == plain[tag].keys() != set()
-        assert list(fast[tag].values()) == pytest.approx(list(plain[tag].values()), rel=1e-5)
 
 
 PRIVATE = {}

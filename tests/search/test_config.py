@@ -5,7 +5,6 @@ from seq2seq.search.config import (
     BeamConfig,
     EarlyStopping,
     GreedyConfig,
-    LengthPenaltyForm,
     convert_search,
 )
 
@@ -59,11 +58,3 @@ def test_a_search_is_converted_with_the_settings_that_both_have(name):
     beam = BeamConfig(beam_size=3, early_stopping=EarlyStopping.first)
     assert convert_search(beam, BeamConfig) == beam
     assert convert_search(beam, BeamConfig, without=["early_stopping"]) == BeamConfig(beam_size=3)
-
-
-def test_the_gnmt_penalty_has_the_published_values():
-    config = tools.decoding("beam", length_penalty=0.6, length_penalty_form=LengthPenaltyForm.gnmt)
-
-    values = [config.penalty(length) for length in range(1, 6)]
-
-    assert values == pytest.approx([1, 1.0969, 1.1884, 1.2754, 1.3587], abs=1e-4)

@@ -49,28 +49,6 @@ def test_other_constraints_do_not_apply_to_prefixes(decoding, model):
     assert tools.with_end(hypothesis) == [5, 5, EOS]
 
 
-@pytest.mark.parametrize(
-    ("banned", "expected"),
-    [
-        ([], [4, 4, 4, 4]),
-        ([[4]], [5, 5, 5, 5]),
-        ([[4], [5]], [6, 6, 6, 6]),
-        ([[4, 4]], [4, 5, 4, 5]),
-        ([[4, 4, 4]], [4, 4, 5, 4]),
-        ([[BOS, 4]], [5, 4, 4, 4]),
-        ([[BOS, 4], [4, 4], [5, 4, 5]], [5, 4, 6, 4]),
-        ([[4, EOS]], [4, 4, 4, 4]),
-        ([[4, 4, 4, 4, 4, 4, 4]], [4, 4, 4, 4]),
-    ],
-)
-def test_the_most_probable_token_that_is_not_banned_comes_next(banned, expected):
-    model = tools.TableModel([[-9.0, -9.0, -9.0, -2.0, 1.0, 0.9, 0.8]] * 20)
-
-    [[hypothesis]] = search(model, *tools.pad([[4, EOS]]), tools.decoding("greedy"), banned=banned)
-
-    assert hypothesis.ids == expected
-
-
 def test_ended_hypotheses_are_not_counted_in_the_warning(caplog):
     model = tools.TableModel([[-99.0, -99.0, -99.0, 1.0, 1.0]] + [[-99.0] * 4 + [1.0]] * 9)
     config = tools.decoding("sampling", num_samples=9, n_best=9, max_length_offset=4)

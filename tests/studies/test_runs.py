@@ -214,16 +214,6 @@ def test_measures_are_those_that_the_run_has(tmp_path):
     assert [each.tolist() for each in run.maps] == [weights[0].tolist()]
 
 
-def test_a_run_without_a_test_set_has_its_validation_score(tmp_path):
-    path = write_run(tmp_path / "run", bleu=31.5)
-    change_results(path, test=None)
-
-    [run] = read_runs([path])
-
-    assert (run.measures["valid_bleu"], run.signature, run.failure) == (31.5, "", None)
-    assert not {"bleu", "chrf", "perplexity"} & run.measures.keys()
-
-
 def test_equal_values_are_equal_texts_however_they_were_typed(tmp_path):
     overrides = ("rate=1e-3", "a.b=null", "c=TRUE", "data.train=['x.de', y.en]", "+model=luong")
     path = write_run(tmp_path / "run", *overrides)

@@ -75,6 +75,11 @@ def test_text_without_words_stays_unless_some_of_it_is_translated(share, keeps):
 
 
 def test_text_without_words_that_is_copied_does_not_count():
-    pairs = [("---", "---"), ("12:30", "half past twelve"), ("Ja. Nein.", "Yes."), ("Ja.", "Yes.")]
+    pairs = [
+        ("---", "---"),
+        ("12:30", "half past twelve"),
+        ("Ja. Nein.", "Yes."),
+        ("BITTE NICHT STOEREN!", "DO NOT DISTURB!"),
+    ]
 
-    assert count_habits(pairs) == {"several_sentences": 1, "without_words": 1, "capitals": 0}
+    assert count_habits(pairs) == {"several_sentences": 1, "without_words": 1, "capitals": 1}

@@ -77,6 +77,7 @@ def test_a_run_without_a_test_set_says_so(tmp_path, capsys):
     assert run.failure is None
     assert run.measures["valid_bleu"] == bleu
     assert "bleu" not in run.measures
+    assert run.signature == ""
 
 
 def test_missing_packages_of_bleu_are_reported_before_the_data_are_read(tmp_path, monkeypatch):

@@ -3,16 +3,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from tiny_training import read_scalars, saved_weights, tiny_run
+from tiny_training import saved_weights, tiny_run
 
 from seq2seq.config.schema import load_config
 from seq2seq.config.serialization import load_saved_config
-from seq2seq.data.corpus import load_corpora
 from seq2seq.evaluation.measures import total_scores
-from seq2seq.files.links import read_links
 from seq2seq.inference.translator import Translator
 from seq2seq.training.results import describe_outcome
-from seq2seq.training.run import run_training
 from seq2seq.training.run_directory import RunDirectory
 
 ATTENTION = {"entropy", "coverage", "sharpness", "end", "backward"}
@@ -80,41 +77,6 @@ def test_scores_and_samples_are_logged(log_lines, run):
     assert "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:" in log_lines
     sources = (run.parent.parent / "a.test").read_text().splitlines()
     assert all(f"  a  {source}" in log_lines for source in sources)
-
-
-def test_attention_is_scored_against_gold_alignments(tmp_path):
-    config = load_config(
-        "tokenizer=characters",
-        "data.num_train=12",
-        "data.num_valid=3",
-        "data.num_test=2",
-        f"data.cache_dir='{tmp_path}/cache'",
-        f"checkpoint_dir='{tmp_path}'",
-        "training.max_updates=1",
-        "training.device=cpu",
-        "training.precision=fp32",
-        "training.validation.num_samples=0",
-        "model.encoder.hidden_size=4",
-        "model.decoder.hidden_size=4",
-        "attention=multihead",
-        "attention.size=4",
-        "attention.num_heads=2",
-        "decoding.max_length_ratio=0",
-    )
-
-    run_training(config, tmp_path / "run")
-
-    results = json.loads((tmp_path / "run" / "results.json").read_text())
-    assert 0 <= results["test"]["aer"] <= 1
-    pairs = list(load_corpora(config.data).valid)
-    gold = list(read_links(str(tmp_path / "run" / "valid.gold")))
-    assert gold == [pair.links for pair in pairs]
-    assert len(gold) == 3
-    assert 0 <= results["valid"]["aer_of_diagonal"] <= 1
-    curves = read_scalars(tmp_path / "run" / "tensorboard")
-    assert curves["valid/aer"][1] == pytest.approx(results["valid"]["aer"])
-    for head in (1, 2):
-        assert 0 <= curves[f"valid/aer/head_{head}"][1] <= 1
 
 
 @pytest.mark.parametrize(("asked", "taken"), [("auto", "fp32"), ("bf16", "bf16")])

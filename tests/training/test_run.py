@@ -2,11 +2,13 @@ import json
 
 import pytest
 import torch
-from same_run import is_equal
+from same_run import act_in, is_equal
 from tiny_training import read_tags, saved_weights, tiny_config, tiny_run
 
+from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.config.schema import load_config
 from seq2seq.config.serialization import load_saved_config
+from seq2seq.kernels.products import kernels_are_fast
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.runtime.process import DeviceMemoryError
@@ -51,6 +53,41 @@ def test_parts_that_do_not_fit_are_refused_before_data_are_read(tmp_path):
 
     with pytest.raises(ValueError, match=r"decoding\.coverage_penalty=0\.2 needs attention"):
         run_training(config, tmp_path / "run")
+
+
+@pytest.mark.parametrize("kernels", ["fast", "plain"])
+def test_a_run_uses_the_kernels_of_its_configuration(tmp_path, monkeypatch, kernels):
+    used = []
+    act_in(
+        monkeypatch,
+        Updater,
+        "update_weights",
+        call=1,
+        action=lambda: used.append(kernels_are_fast()),
+    )
+
+    tiny_run(tmp_path, "training.max_updates=1", f"training.kernels={kernels}")
+
+    assert used == [kernels == "fast"]
+
+
+def test_embeddings_begin_with_the_vectors_of_a_file(tmp_path, caplog):
+    file = tmp_path / "vectors.txt"
+    file.write_text("a 1 2 3 4 5 6\nno 1 1 1 1 1 1\nc 6 5 4 3 2 1\n")
+    still = ("training.max_updates=1", "training.optimizer.learning_rate=1e-12")
+    weights = []
+    for number, vectors in enumerate(("null", file)):
+        with caplog.at_level("INFO"):
+            tiny_run(tmp_path / str(number), *still, f"model.encoder.vectors={vectors}")
+        best = tmp_path / str(number) / "runs" / "tiny" / "best.pt"
+        weights.append(saved_weights(best)["encoder.embedding.weight"])
+    drawn, filled = weights
+    labels = load_checkpoint(best).tokenizers.source.tokens(range(len(drawn)))
+    expected = drawn.clone()
+    expected[labels.index("a")] = torch.arange(1.0, 7.0)
+    expected[labels.index("c")] = torch.arange(6.0, 0.0, -1)
+    assert torch.allclose(filled, expected)
+    assert f"model.encoder.vectors: 2 of {len(labels)} tokens found" in caplog.messages
 
 
 def test_equal_seeds_give_equal_runs(run, folder):
