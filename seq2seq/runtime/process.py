@@ -34,6 +34,7 @@ _TIME_OF_CAUSE = 3.0
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
+_Handler = Callable[[int, FrameType | None], None] | signal.Handlers
 
 
 class DeviceMemoryError(MemoryError):
@@ -107,9 +108,12 @@ class Interrupted(Exception):  # noqa: N818 -- the training did not fail
 
 
 class StopSignals:
-    """A context that records the first SIGINT or SIGTERM and says so; the second ends the process.
+    """A context that records the first SIGINT, SIGTERM or SIGHUP and says so; the second ends the
+    process.
 
-    Python delivers signals to the main thread only; in another thread the context does nothing.
+    Closing a terminal sends SIGHUP, often twice, so the second SIGHUP is ignored; `nohup` has the
+    first one ignored. Python delivers signals to the main thread only; in another thread the
+    context does nothing.
     """
 
     def __init__(self) -> None:
@@ -117,8 +121,11 @@ class StopSignals:
         self._previous: dict[int, object] = {}
 
     def __enter__(self) -> "StopSignals":
-        for number in (signal.SIGINT, signal.SIGTERM) if _is_main_thread() else ():
-            self._previous[number] = signal.signal(number, self._record)
+        if _is_main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._set(number, self._record)
+            if os.name != "nt" and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+                self._set(signal.SIGHUP, self._record)
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -127,11 +134,16 @@ class StopSignals:
     def _record(self, number: int, frame: FrameType | None) -> None:
         self.received = number
         self._restore()
-        if is_first_process():
+        if number not in (signal.SIGINT, signal.SIGTERM):
+            self._set(number, signal.SIG_IGN)
+        elif is_first_process():
             line = f"\n{_name(number)}: the run saves and stops after this batch; "
             # print would fail in the middle of another print
             with contextlib.suppress(OSError):  # stderr is closed
                 os.write(2, f"{line}a second {_name(number)} stops it at once\n".encode())
+
+    def _set(self, number: int, handler: _Handler) -> None:
+        self._previous[number] = signal.signal(number, handler)
 
     def _restore(self) -> None:
         for number, handler in self._previous.items():

@@ -92,6 +92,24 @@ def test_the_second_signal_takes_effect_at_once(first):
         send(signal.SIGINT)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGHUP")
+def test_a_closed_terminal_is_recorded_however_often_it_says_so():
+    before = signal.getsignal(signal.SIGHUP)
+    with StopSignals() as signals:
+        send(signal.SIGHUP)
+        send(signal.SIGHUP)
+    assert signals.received == signal.SIGHUP
+    assert signal.getsignal(signal.SIGHUP) is before
+
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    try:
+        with StopSignals() as signals:
+            send(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert signals.received is None
+
+
 def test_handlers_are_restored_after_an_error():
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
 
