@@ -162,10 +162,7 @@ def describe_error(error: BaseException) -> str:
     if text.startswith("Config group override must be"):
         return "this is not the name of a part; give a name, for example attention=none"
     if found := re.match(r"Could not override '(\w+)'\. No match in the defaults list", text):
-        return (
-            f"{found[1]}= selects a file, but the config.yaml of a run contains the values "
-            f"themselves; change single keys of {found[1]}, or train without --config-name"
-        )
+        return selects_a_file(found[1])
     if key and text.endswith("is not Optional"):
         return f"{key}=null: this key needs a value"
     if text.endswith("is not a ListConfig, list or tuple."):
@@ -175,6 +172,14 @@ def describe_error(error: BaseException) -> str:
     if isinstance(error, InterpolationKeyError):
         text += "; write \\${...} for a literal ${...}"
     return f"{key}: {text}" if key else text
+
+
+def selects_a_file(group: str, name: str = "") -> str:
+    """Return the message for a choice of a file where a saved configuration has the values."""
+    return (
+        f"{group}={name} selects a file, but the config.yaml of a run contains the values "
+        f"themselves; change single keys of {group}, or train without --config-name"
+    )
 
 
 def describe_unknown_key(key: str, hint: str) -> str:

@@ -14,6 +14,7 @@ from seq2seq.config.composition import (
     RETIRED_KEYS,
     describe_error,
     escape_interpolations,
+    selects_a_file,
     to_dataclass,
 )
 from seq2seq.config.plugins import how_to_load
@@ -42,11 +43,7 @@ def config_from_dict(content: dict[str, dict[str, str]]) -> TrainConfig:
         content = _without_retired_keys(content)
         for part in ("data", "tokenizer", "attention", "model", "training", "decoding"):
             if isinstance(content[part], str):
-                raise ValueError(
-                    f"{part}={content[part]} selects a file, but the config.yaml of a run contains "
-                    f"the values themselves; change single keys of {part}, or train without "
-                    "--config-name"
-                )
+                raise ValueError(selects_a_file(part, content[part]))
         for group, types in config_groups().items():
             name = content[group]["name"]
             if name not in types:

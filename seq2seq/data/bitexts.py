@@ -10,7 +10,7 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 from seq2seq.files.paths import check_readable
-from seq2seq.files.text import decode_line, open_text, parallel, wide_encoding
+from seq2seq.files.text import decode_line, open_text, parallel, refuse_wide
 
 MEMORIES = (".tmx", ".xlf", ".xliff", ".po")
 """File extensions of translation memories."""
@@ -103,11 +103,8 @@ def _kind(path: Path) -> str:
 def _lines(path: Path) -> Iterator[str]:
     with open_text(path) as file:
         for number, line in enumerate(file, start=1):
-            if number == 1 and (encoding := wide_encoding(line)):
-                raise ValueError(
-                    f"{path}: the file is {encoding}, not UTF-8; convert it: "
-                    f"iconv -f {encoding} -t UTF-8 {path} > FILE"
-                )
+            if number == 1:
+                refuse_wide(str(path), line)
             yield decode_line(line, number=number, errors="surrogateescape")
 
 

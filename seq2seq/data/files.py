@@ -12,7 +12,7 @@ from seq2seq.data.config import DataConfig, FilesConfig, FileSet, OnInvalid, rea
 from seq2seq.data.corpus import Corpora, Corpus, Pair, register_data, sha256
 from seq2seq.files.links import GoldLinks, check_links, parse_links
 from seq2seq.files.paths import check_readable, expand_home, file_sha256
-from seq2seq.files.text import MAX_LINE, decode_line, is_gzip, open_text, too_long, wide_encoding
+from seq2seq.files.text import MAX_LINE, decode_line, is_gzip, open_text, refuse_wide, too_long
 from seq2seq.text.rules import split_words
 
 logger = logging.getLogger(__name__)
@@ -62,11 +62,7 @@ def _count_lines(name: str, path: Path) -> int:
     num_ends, begun = 0, 0  # bytes of a line that continues in the next chunk
     with open_text(path) as file:
         start = chunk = file.read(_CHUNK_SIZE)
-        if encoding := wide_encoding(start):
-            raise ValueError(
-                f"data.{name}={path}: the file is {encoding}, not UTF-8; convert it: "
-                f"iconv -f {encoding} -t UTF-8 {path} > {path}.utf8"
-            )
+        refuse_wide(f"data.{name}={path}", start)
         while chunk:
             first, last = chunk.find(b"\n"), chunk.rfind(b"\n")
             if begun + (len(chunk) if first < 0 else first) > MAX_LINE:

@@ -39,7 +39,6 @@ class DirectoryLock:
         self._advice = advice
         self._existing = nearest_existing(directory).absolute()
         self._lock = FileLock(self._path, timeout=0, thread_local=False, on_acquired=self._sign)
-        self._held: os.stat_result | None = None
 
     def __enter__(self) -> "DirectoryLock":
         self.acquire()
@@ -71,23 +70,16 @@ class DirectoryLock:
                 self._directory,
                 error.strerror,
             )
-            self._held = self._path.lstat()
 
     def release(self) -> None:
         """Delete the lock file, and the directories that were created for it if they are empty."""
-        if self._held is None:
-            return
         with contextlib.suppress(OSError):  # already deleted, or Windows lets filelock do it later
-            # If the directory was moved, another process may hold the lock at its path.
-            if os.path.samestat(self._held, self._path.lstat()):
-                self._path.unlink()
+            self._path.unlink()
         self._lock.release()
         remove_empty(self._directory, keep=self._existing)
-        self._held = None
 
     def _sign(self, file: int) -> None:
-        """Write into the locked file who holds the lock, and remember the file."""
-        self._held = os.fstat(file)
+        """Write into the locked file who holds the lock."""
         with naming(self._path):
             os.ftruncate(file, 0)
             os.write(file, f"process {os.getpid()} on {socket.gethostname()}\n".encode())

@@ -75,11 +75,19 @@ def decode_line(line: bytes, *, number: int, errors: str = "strict") -> str:
     return text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text
 
 
-def wide_encoding(start: bytes) -> str | None:
+def refuse_wide(name: str, start: bytes) -> None:
+    """Raise ValueError if a file begins as UTF-16 or UTF-32 does."""
+    if encoding := _wide_encoding(start):
+        raise ValueError(
+            f"{name} is {encoding}, not UTF-8; convert it with iconv -f {encoding} -t UTF-8"
+        )
+
+
+def _wide_encoding(start: bytes) -> str | None:
     """Return the name of the encoding if a text begins as UTF-16 or UTF-32 does.
 
     Example:
-        >>> wide_encoding("Hund".encode("utf-16-be")), wide_encoding(b"Hund")
+        >>> _wide_encoding("Hund".encode("utf-16-be")), _wide_encoding(b"Hund")
         ('UTF-16BE', None)
     """
     for mark, name in _WIDE_MARKS.items():
@@ -139,11 +147,8 @@ class LineReader:
             line = self._lines.popleft()
             if len(line) > MAX_LINE:
                 raise too_long(self.name, number)
-            if number == 1 and (encoding := wide_encoding(line)):
-                raise ValueError(
-                    f"{self.name} is {encoding}, not UTF-8; convert it with iconv -f {encoding} -t "
-                    "UTF-8"
-                )
+            if number == 1:
+                refuse_wide(self.name, line)
             yield self._decode(line, number)
         if self._num_invalid:
             logger.warning(

@@ -54,14 +54,6 @@ class Int8Linear(nn.Module):
         self.register_buffer("bias", bias.clone())
         self._multiply = _product_with(self.integers, self.scales, _largest_input())
 
-    def __getstate__(self) -> dict[str, object]:
-        """Return what is copied and pickled; the packed weights are computed again afterwards."""
-        return {key: value for key, value in self.__dict__.items() if key != "_multiply"}
-
-    def __setstate__(self, state: dict[str, object]) -> None:
-        super().__setstate__(state)  # type: ignore[no-untyped-call]
-        self._multiply = _product_with(self.integers, self.scales, _largest_input())
-
     @property
     def weight(self) -> Tensor:
         """Return the dequantized weight, (O, I), for code that multiplies by it directly."""

@@ -118,11 +118,9 @@ def measure_losses(
     Args:
         groups: The groups.
         interventions: The changes; duplicates are tested once.
-        notes: A run that cannot be changed adds a line, and is left out. There is a warning if an
-            intervention changes no run at all.
+        notes: A run that cannot be changed adds a line, and is left out.
     """
     found: list[GroupLosses] = []
-    reasons: dict[str, str] = {}
     interventions = list({str(each): each for each in interventions}.values())
     for group in groups:
         if len({run.test_set for run in group.runs} - {None}) > 1:
@@ -136,12 +134,8 @@ def measure_losses(
                 of_rows.append(sides)
                 for name, reason in failures.items():
                     notes.append(f"{name} is left out: {reason}.")
-                    reasons.setdefault(str(each), notes[-1])
         _compare(rows, of_rows)
         found += rows
-    for name, reason in reasons.items():
-        if not any(row.num_runs for row in found if row.intervention == name):
-            logger.warning("%s changes no run; for example, %s", name, reason.removesuffix("."))
     return found
 
 

@@ -69,19 +69,6 @@ def test_the_death_of_the_first_process_frees_the_directory(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@posix
-def test_the_lock_of_a_moved_directory_leaves_that_of_its_successor(tmp_path):
-    first = locked(tmp_path / "mine")
-    first.acquire()
-    (tmp_path / "mine").rename(tmp_path / "moved")
-
-    with locked(tmp_path / "mine"):
-        first.release()
-
-        with pytest.raises(ValueError, match=r"in use by"):
-            locked(tmp_path / "mine").acquire()
-
-
 def test_one_process_cannot_lock_a_directory_twice(tmp_path):
     with locked(tmp_path), pytest.raises(ValueError, match=f"process {os.getpid()} "):
         locked(tmp_path).acquire()

@@ -1,6 +1,3 @@
-import copy
-import pickle
-
 import pytest
 import torch
 from tiny_attention import VARIANTS
@@ -203,12 +200,3 @@ def test_a_torch_whose_onednn_refuses_signed_rows_gives_the_same_bits(layer, mon
     monkeypatch.setattr(quantization, "_onednn_takes_signed_rows", lambda: False)
 
     assert torch.equal(Int8Linear(layer.weight, layer.bias)(rows), expected)
-
-
-@pytest.mark.parametrize(
-    "duplicate", [copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each))]
-)
-def test_a_copy_computes_the_same_bits(layer, duplicate):
-    int8, rows = Int8Linear(layer.weight, layer.bias), torch.randn(3, NUM_INPUTS)
-
-    assert torch.equal(duplicate(int8)(rows), int8(rows))

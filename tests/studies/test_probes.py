@@ -1,5 +1,4 @@
 import math
-import re
 import shutil
 
 import numpy as np
@@ -50,17 +49,6 @@ def test_each_group_and_intervention_has_a_row_with_intervals(findings):
         assert loss.low <= loss.effect <= loss.high
     [note] = [note for note in findings.notes if "drop_head:1: the model has no attention" in note]
     assert note.startswith("none is left out")  # both of its runs, for the same reason
-
-
-def test_an_intervention_that_no_run_can_do_is_warned_of(groups, caplog):
-    measure_losses(groups, list(map(find_intervention, ("uniform", "drop_head:9"))), [])
-
-    [message] = [each for each in caplog.messages if "changes no run" in each]
-    assert re.fullmatch(
-        "drop_head:9 changes no run; for example, .* is left out: intervention drop_head:9: the "
-        r"model has no such head; number of heads: \d",
-        message,
-    )
 
 
 def test_a_run_without_its_statistics_is_left_out(trained, tmp_path):
