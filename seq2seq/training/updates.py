@@ -191,8 +191,8 @@ def batch_gradients(
 ) -> tuple[float, dict[str, Tensor]]:
     """Compute loss and gradients of a batch as a training update does, before clipping.
 
-    Torch's generator is seeded as for the update, so that dropout is the same. The gradients are
-    also stored in the parameters (`parameter.grad`), in place of earlier ones.
+    Torch's generator is seeded as for the update, so that dropout is the same after its warm-up.
+    The gradients are also stored in the parameters (`parameter.grad`), in place of earlier ones.
 
     Args:
         config: The configuration of the training.
