@@ -234,9 +234,9 @@ def chart(options: argparse.Namespace) -> None:
             label = {"seq2seq": "seq2seq, GRU", "joeynmt": "JoeyNMT, Transformer-Tiny"}[system]
             axes.plot(budgets, means, color=color, label=label)
             axes.plot(*zip(*points, strict=True), "o", color=color, markersize=3)
-        axes.set(title=corpus, xlabel="minutes of one thread", ylim=(0, None))
+        axes.set(title=corpus, xlabel="minutes of one thread")
         axes.set_xticks(sorted({float(row["minutes"]) for row in rows if row["corpus"] == corpus}))
-    panels[0].set_ylabel("BLEU")
+    panels[0].set(ylabel="BLEU", ylim=(0, None))  # of all panels
     panels[0].legend(loc="lower right")
     figure.savefig(options.table.with_suffix(".png"), dpi=120)
 
