@@ -43,7 +43,7 @@ def config_from_dict(content: dict[str, dict[str, str]]) -> TrainConfig:
         content = _without_retired_keys(content)
         for part in ("data", "tokenizer", "attention", "model", "training", "decoding"):
             if isinstance(content[part], str):
-                raise ValueError(selects_a_file(part, content[part]))
+                raise ValueError(selects_a_file(part, str(content[part])))
         for group, types in config_groups().items():
             name = content[group]["name"]
             if name not in types:
