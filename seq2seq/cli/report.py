@@ -3,12 +3,13 @@
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from seq2seq.runtime.process import equal_messages_once, imports_in_one_line
 
 with imports_in_one_line():
     from seq2seq.analysis.interventions import find_intervention
-    from seq2seq.checks import Config, FilePath, FilePaths
+    from seq2seq.checks import Config, FilePath, FilePaths, Filled
     from seq2seq.cli.command_line import run_command
     from seq2seq.evaluation.metrics import bins_at
     from seq2seq.files.paths import expand_home, expand_patterns
@@ -23,7 +24,7 @@ class ReportConfig(Config):
 
     sweeps: FilePaths
     """Directories of sweeps or runs, or patterns such as checkpoints/sweep-*."""
-    baseline: str | None
+    baseline: Annotated[str, Filled("a group")] | None
     """Swept value, or key=value pairs, of the group to compare with; None: the best group on the
     validation set."""
     output: FilePath | None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated
 
-from seq2seq.checks import Config, Count, FilePath, FilePaths, Range, Threads, field_types
+from seq2seq.checks import Config, Count, FilePath, FilePaths, Filled, Range, Threads, field_types
 from seq2seq.cli.command_line import load_command
 from seq2seq.cli.outputs import check_overwrites
 from seq2seq.export.folder import check_decoding
@@ -117,7 +117,7 @@ class TranslateConfig(Config):
     """File of gold links in Pharaoh format, to compare with the links of the reference."""
     gold_base: Annotated[int, Range(0, 1)]
     """Whether the gold file counts words from 0 or from 1."""
-    shard: str | None
+    shard: Annotated[str, Filled("PART/NUMBER")] | None
     """Part of a large input to translate: 3/16 is the third of 16 equal parts of the lines."""
     batch_size: Count
     """Number of sentences translated together."""

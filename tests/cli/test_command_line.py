@@ -159,8 +159,9 @@ def test_a_key_without_a_value_is_named():
         load_command("score", ScoreConfig, ["hypotheses=a"])
 
 
-def test_question_marks_are_a_value():
+def test_question_marks_are_a_text_and_null_is_no_shard():
     assert load("text=???").text == "???"
+    assert load("shard=null").shard is None
 
 
 def test_the_last_of_several_values_holds():
