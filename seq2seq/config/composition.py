@@ -55,21 +55,15 @@ class RetiredKey(NamedTuple):
     """Value that switched the feature off; a saved configuration may contain no other value."""
     instead: str
     """What to do instead, as the end of a message."""
-    is_of_runs: bool = True
-    """Whether the key was one of train.py, so that the configurations of runs may contain it."""
 
 
 RETIRED_KEYS: dict[str, RetiredKey] = {
-    "long_lines": RetiredKey("whole", "split=always, never or auto replaces it", is_of_runs=False),
-    "dictionary": RetiredKey(None, "train with tokenizer.protect=[...]", is_of_runs=False),
-    "processes": RetiredKey(1, "run two commands with shard=1/2 and shard=2/2", is_of_runs=False),
     "model.encoder.dropout_mode": RetiredKey("step", "set model.encoder.hidden_dropout"),
     "model.decoder.dropout_mode": RetiredKey("step", "set model.decoder.hidden_dropout"),
     "training.on_out_of_memory": RetiredKey("stop", "lower training.batching.size"),
     "training.r_drop": RetiredKey(0.0, "raise data.dropout"),
-    "split_length": RetiredKey(None, "split=always, never or auto replaces it", is_of_runs=False),
 }
-"""The retired keys of all commands by their dotted names."""
+"""The retired keys of train.py by their dotted names."""
 
 _PLUGGED = ("attention", "data", "decoding", "tokenizer")
 _NOISE = ("full_key:", "reference_type=", "object_type=", "Set the environment")

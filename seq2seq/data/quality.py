@@ -64,7 +64,6 @@ _JAPANESE = dict.fromkeys(("HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA"), "CJK")
 _SHARED = 0.01  # up to this share, held-out pairs give no warning
 _FEW = 20  # up to this many faulty pairs give no warning
 _SHARE = 0.005  # up to this share of faulty pairs, there is no warning either
-_FEW_TO_SCORE = 2000  # up to this many pairs are translated in a short time
 _MOST_SHIFT = 3  # largest number of missing lines that is detected
 _FEWEST, _MOST_BLOCKS = 200, 20  # minimum pairs in a block (chance correlation: 0.07)
 _BETTER_FIT = 0.4  # a shift that improves the correlation by more is reported
@@ -381,13 +380,6 @@ def warn_of_shift(name: str, encoded: EncodedCorpus) -> None:
             name,
             fit,
         )
-
-
-def warn_of_long_validation(name: str, num_pairs: int, *, num_train: int) -> None:
-    """Warn about a validation set whose translation may take longer than the training."""
-    if name.startswith("valid") and num_pairs > max(_FEW_TO_SCORE, 0.1 * num_train):
-        advice = "pairs are translated at each validation; 1,000 to 2,000 are enough"
-        logger.warning("%s: %d %s", name, num_pairs, advice)
 
 
 def warn_of_shared(name: str, encoded: EncodedCorpus, train: EncodedCorpus) -> None:

@@ -196,10 +196,10 @@ DEFAULT_SEARCH = BeamConfig()
 """The search of every translator unless another one is chosen; validation searches greedily."""
 
 
-def convert_search(config: DecodingConfig, kind: type[_Kind], without: Sequence[str] = ()) -> _Kind:
-    """Return another kind of search with the settings that both kinds share, except `without`."""
+def convert_search(config: DecodingConfig, kind: type[_Kind]) -> _Kind:
+    """Return another kind of search with the settings that both kinds share."""
     names = {each.name for each in fields(kind)} & {each.name for each in fields(config)}
-    return kind(**{name: getattr(config, name) for name in names - {"name", *without}})
+    return kind(**{name: getattr(config, name) for name in names - {"name"}})
 
 
 class Hypothesis(NamedTuple):

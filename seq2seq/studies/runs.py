@@ -329,7 +329,7 @@ def _read_config(directory: RunDirectory) -> dict[str, str]:
             raise ValueError("it is not a configuration")
     except (ValueError, YAMLError, OmegaConfBaseException, OSError, RecursionError) as error:
         raise directory.damaged(directory.config, error) from error
-    off = {key: retired.value for key, retired in RETIRED_KEYS.items() if retired.is_of_runs}
+    off = {key: retired.value for key, retired in RETIRED_KEYS.items()}
     values = {key: as_typed(value) for key, value in (off | flatten(content)).items()}
     return {
         key.removesuffix(".name"): each for key, each in values.items() if key not in _NOT_STUDIED

@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import math
 import sys
 import threading
 import time
@@ -22,9 +21,6 @@ logger = logging.getLogger(__name__)
 
 BAR_SECONDS, LINE_SECONDS = 2.0, 30.0
 """Seconds between two updates of the bar, and between two lines of the log."""
-_BUSY_SECONDS, _BUSY_SHARE = 10.0, 0.6
-"""After `_BUSY_SECONDS` of updates, a machine is busy if the share of work is below
-`_BUSY_SHARE`."""
 _LABEL: ContextVar[str] = ContextVar("label", default="")
 
 
@@ -166,37 +162,6 @@ class ProgressDisplay:
                 speed,
                 describe_seconds(left),
             )
-
-
-class BusyWatch:
-    """Warns once if training waits because other programs use the processors.
-
-    On an idle machine, the training thread computes 99% of the time. On a busy machine it computed
-    34%, and training with two threads took ten times as long as with one.
-    """
-
-    def __init__(self, num_threads: int) -> None:
-        self._num_threads = num_threads
-        self._seconds = self._working_seconds = 0.0
-
-    def add(self, seconds: float, working_seconds: float) -> None:
-        """Count the seconds of an update, and those in which the thread computed."""
-        self._seconds += seconds
-        self._working_seconds += working_seconds
-        if self._seconds < _BUSY_SECONDS:
-            return
-        share = self._working_seconds / self._seconds
-        self._seconds = self._working_seconds = 0.0
-        if share < _BUSY_SHARE:
-            logger.warning(
-                "the training waits %.0f%% of the time, because other programs use the processors; "
-                "training.threads=%d, now %d, may be much faster: stop with Ctrl-C, and repeat the "
-                "command with resume=true and this key",
-                100 * (1 - share),
-                self._num_threads // 2,
-                self._num_threads,
-            )
-            self._seconds = -math.inf
 
 
 def describe_seconds(seconds: float) -> str:

@@ -18,7 +18,7 @@ from seq2seq.data.batching import (
 )
 from seq2seq.data.cache import cached_tokenizers, check_cache, digest, encode_corpus
 from seq2seq.data.corpus import Corpus, load_corpora
-from seq2seq.data.quality import warn_of_long_validation, warn_of_shared
+from seq2seq.data.quality import warn_of_shared
 from seq2seq.data.tokenizers.interface import (
     TokenizerPair,
     check_tags,
@@ -113,7 +113,6 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
         unlimited = replace(config.data, max_length=UNLIMITED)
         ids = encode_corpus(corpus, tokenizers, unlimited, is_training=False)
         warn_of_shared(corpus.name, ids, encoded)
-        warn_of_long_validation(corpus.name, len(ids), num_train=len(encoded))
         pairs = list(corpus)
         links = [pair.links for pair in pairs if pair.links is not None]
         return EvaluationSet(

@@ -4,10 +4,7 @@ import math
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
-from seq2seq.config.schema import Metric, TrainingConfig
-
-LARGEST_COUNT = 2**53
-"""Largest number of a saved counter; a float can represent each whole number up to it."""
+from seq2seq.config.schema import TrainingConfig
 
 
 class UpdateResult(NamedTuple):
@@ -79,8 +76,6 @@ class Progress:
     """Number of times that `plateau_patience` validations passed without an improvement."""
     since_best: int = 0
     """Number of validations since the last improvement; an equal value is not an improvement."""
-    zero_scores: int = 0
-    """Number of validations whose BLEU or chrF was too close to 0 to rank checkpoints."""
     best: list[tuple[float, int]] = field(default_factory=list)
     """(value, update) of the checkpoints to keep, best first."""
     validated_update: int = 0
@@ -147,8 +142,6 @@ class Progress:
             config: Number of checkpoints to keep, and length of a plateau.
         """
         self.validated_update = self.update
-        if value <= 0 and config.validation.metric is not Metric.loss:
-            self.zero_scores += 1
         is_better = not self.best or value > self.best[0][0]
         self.since_best = 0 if is_better else self.since_best + 1
         if self.since_best and self.since_best % config.schedule.plateau_patience == 0:
@@ -158,49 +151,15 @@ class Progress:
 
     def forget_best(self) -> None:
         """Forget the best checkpoints, because later checkpoints cannot be compared with them."""
-        self.best, self.since_best, self.zero_scores = [], 0, 0
+        self.best, self.since_best = [], 0
         self.validated_update = 0  # so that a complete run is validated again
 
     @staticmethod
     def from_dict(content: dict[str, Any]) -> "Progress":
-        """Convert the result of `asdict` back, without the counters of other versions.
-
-        Raises:
-            ValueError: A counter has a value that no run writes.
-        """
-        interval = Interval(**_known(Interval(), content["interval"]))
-        progress = Progress(**_known(Progress(), {**content, "interval": interval}))
-        latest = max(progress.validated_update, *progress.best_updates, 0)
-        if latest > progress.update:
-            raise ValueError(f"it has a validation of update {latest}, after {progress.update}")
-        return progress
+        """Convert the result of `asdict` back, without the counters of other versions."""
+        interval = Interval(**_known(Interval, content["interval"]))
+        return Progress(**_known(Progress, {**content, "interval": interval}))
 
 
-def _known(counters: Progress | Interval, content: dict[str, Any]) -> dict[str, Any]:
-    known = {each.name: content[each.name] for each in fields(counters) if each.name in content}
-    for name, value in known.items():
-        if not _is_possible(value, getattr(counters, name)):
-            raise ValueError(f"its counter {name} has the value {str(value)[:30]!r}")
-    return known
-
-
-def _is_possible(value: Any, default: object) -> bool:
-    """Return whether a run can have a value where a new run has the default."""
-    if isinstance(default, int | float):
-        return _is_number(value, type(default)) and value >= 0
-    if isinstance(default, dict):  # of losses
-        return type(value) is dict and all(_is_pair(each, float) for each in value.values())
-    if isinstance(default, list):  # of the best checkpoints
-        return type(value) is list and all(_is_pair(each, int) and each[1] > 0 for each in value)
-    return type(value) is type(default)
-
-
-def _is_pair(value: Any, second: type) -> bool:
-    is_pair = type(value) is tuple and len(value) == 2
-    return is_pair and _is_number(value[0], float) and _is_number(value[1], second)
-
-
-def _is_number(value: Any, wanted: type) -> bool:
-    if type(value) is float:  # norms of gradients may be huge
-        return wanted is float and math.isfinite(value)
-    return type(value) is int and -LARGEST_COUNT <= value <= LARGEST_COUNT
+def _known(counters: type[Progress] | type[Interval], content: dict[str, Any]) -> dict[str, Any]:
+    return {each.name: content[each.name] for each in fields(counters) if each.name in content}

@@ -251,8 +251,7 @@ def continue_training(trainer: Trainer, state: TrainingState, *, saved: TrainCon
         saved: The configuration of the last.pt.
 
     Raises:
-        ValueError: The training data have changed, and `resume_changes` does not name them; or a
-            counter is damaged.
+        ValueError: The training data have changed, and `resume_changes` does not name them.
     """
     config, data = trainer.config, trainer.data
     if state["fingerprint"] != data.fingerprint:
@@ -264,13 +263,7 @@ def continue_training(trainer: Trainer, state: TrainingState, *, saved: TrainCon
                 "data: resume_changes=[data]"
             )
         logger.warning("resume_changes: %s; training continues on them", what)
-    try:
-        progress = trainer.progress = Progress.from_dict(state["progress"])
-    except ValueError as error:
-        raise ValueError(
-            f"resume=true: {trainer.directory.last} is damaged: {error}; restore the file that the "
-            f"run wrote, {_START_AGAIN}"
-        ) from error
+    progress = trainer.progress = Progress.from_dict(state["progress"])
     changes = [difference.key for difference in config_differences(saved, config, Mark.scores)]
     if progress.valid_fingerprint not in ("", data.valid_fingerprint):
         changes.insert(0, "the validation data")

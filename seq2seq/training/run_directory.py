@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -128,17 +129,12 @@ class RunDirectory:
     def read_validations(self) -> list[dict[str, float]]:
         """Return the update and the scores of each validation so far.
 
-        If the file is damaged, a warning says that the history starts over.
+        Raises:
+            ValueError: The file is damaged.
         """
         if not self.validations.exists():
             return []
-        try:
-            kept = self._read_object(self.validations).get("validations")
-            if not (isinstance(kept, list) and all(map(_is_validation, kept))):
-                raise self.damaged(self.validations, TypeError("it has no validations"))
-        except ValueError as error:  # no reason to stop the run
-            logger.warning("the history of the validations starts over: %s", error)
-            return []
+        kept = cast(list[dict[str, float]], self._read_object(self.validations)["validations"])
         # Earlier versions also kept attention maps.
         return [{name: value for name, value in each.items() if name != "maps"} for each in kept]
 
@@ -265,10 +261,3 @@ class RunDirectory:
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
-
-
-def _is_validation(entry: object) -> bool:
-    numbers = (int, float)
-    return isinstance(entry, dict) and all(
-        isinstance(entry.get(name), numbers) for name in ("update", "bleu", "loss")
-    )

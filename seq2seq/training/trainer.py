@@ -11,7 +11,7 @@ import torch
 
 from seq2seq.checkpoints.checkpoint import Checkpoint, TrainingState, save_checkpoint
 from seq2seq.checks import counted
-from seq2seq.config.schema import TrainConfig
+from seq2seq.config.schema import Metric, TrainConfig
 from seq2seq.data.batching import Batch, Batches, Numbers, collate
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import Ranks, sum_over_processes
@@ -19,22 +19,15 @@ from seq2seq.runtime.numerics import Numerics
 from seq2seq.runtime.process import Interrupted, StopSignals
 from seq2seq.search.config import GreedyConfig, convert_search
 from seq2seq.training.curves import TensorBoard, open_tracker
-from seq2seq.training.log import BusyWatch, ProgressDisplay
+from seq2seq.training.log import ProgressDisplay
 from seq2seq.training.preparation import PreparedData
 from seq2seq.training.progress import Interval, Progress, UpdateResult
 from seq2seq.training.run_directory import RunDirectory
 from seq2seq.training.schedules import dropout_factor, learning_rate_factor, teacher_forcing_ratio
 from seq2seq.training.updates import NonFiniteError, Updater
-from seq2seq.training.validation import (
-    Evaluator,
-    metric_value,
-    warn_of_zero_scores,
-)
+from seq2seq.training.validation import Evaluator, metric_value
 
 logger = logging.getLogger(__name__)
-
-_FEW_UPDATES = 800
-"""Number of updates below which a model learns little of a natural language."""
 
 
 class Trainer:
@@ -78,9 +71,6 @@ class Trainer:
             signals=self.signals,
         )
         self._began = self._saved_at = time.monotonic()
-        num_threads = torch.get_num_threads()
-        may_wait = num_threads > 1 and numerics.device.type == "cpu" and ranks.world_size == 1
-        self._busy = BusyWatch(num_threads) if may_wait else None
 
     def train(self) -> None:
         """Train until the budget is used up or validation has not improved for too long.
@@ -141,26 +131,10 @@ class Trainer:
         while not progress.is_finished(training):
             groups = self.groups_of_epoch()
             progress.continue_epoch(len(groups))
-            if progress.update == 0:
-                self._warn_of_few_updates()
             for group in groups[progress.updates_of_epoch :]:
                 yield group
                 if progress.is_finished(training):
                     return
-
-    def _warn_of_few_updates(self) -> None:
-        """Warn if the epochs of a user's text have too few updates, unless `max_updates` is set."""
-        config, training = self.config, self.config.training
-        updates = self.progress.updates_per_epoch * (training.max_epochs or _FEW_UPDATES)
-        is_new = config.data.is_own_text and config.init_from is None
-        if is_new and training.max_updates is None and updates < _FEW_UPDATES:
-            logger.warning(
-                "training.max_epochs=%d makes only %d updates, too few to learn much; raise it, or "
-                "lower training.batching.size=%d",
-                training.max_epochs,
-                updates,
-                training.batching.size,
-            )
 
     def groups_of_epoch(self) -> list[list[Numbers]]:
         """Return the rows of each batch of each update of the current epoch."""
@@ -170,7 +144,7 @@ class Trainer:
 
     def _update(self, group: list[Numbers]) -> tuple[UpdateResult, int]:
         """Make an update; return its result, and the signal that a process received (0: none)."""
-        started, worked = time.monotonic(), time.thread_time()
+        started = time.monotonic()
         progress, training = self.progress, self.config.training
         encoded, links = self.data.train.epoch(progress.epoch), self.data.train_links
         batches = [collate(encoded, rows, links=links) for rows in group]
@@ -197,8 +171,6 @@ class Trainer:
             raise NonFiniteError(f"{error}; {self._describe(batches)}") from error
         result = result._replace(seconds=time.monotonic() - started)
         progress.count_update(result)
-        if self._busy is not None:
-            self._busy.add(result.seconds, time.thread_time() - worked)
         return result, stop_signal
 
     def _log_end(self, first_update: int) -> None:
@@ -267,17 +239,17 @@ class Trainer:
         except Interrupted:
             self._save_last(board)
             raise
-        metric, zero_scores = self.config.training.validation.metric, progress.zero_scores
-        progress.count_validation(metric_value(evaluation, metric), self.config.training)
-        if zero_scores < progress.zero_scores == 2:
-            warn_of_zero_scores(metric)
+        metric = self.config.training.validation.metric
+        value = metric_value(evaluation, metric)
+        progress.count_validation(value, self.config.training)
         self._keep_best(model)
         logger.info(
-            "update %d, epoch %.1f, %.1f min, valid %s",
+            "update %d, epoch %.1f, %.1f min, valid %s%s",
             progress.update,
             progress.epochs,
             progress.seconds / 60,
             evaluation,
+            "; ranked by the loss" if value <= 0 and metric is not Metric.loss else "",
         )
         if self.ranks.is_first:
             self.directory.add_validation(evaluation.scores, update=progress.update)

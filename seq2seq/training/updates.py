@@ -8,15 +8,14 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from seq2seq.config.schema import OptimizerConfig, OptimizerName, TrainConfig, TrainingConfig
+from seq2seq.config.schema import OptimizerConfig, OptimizerName, TrainConfig
 from seq2seq.data.batching import Batch
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.devices import Precision
 from seq2seq.runtime.distributed import SINGLE_PROCESS, Ranks, sum_gradients, sum_over_processes
-from seq2seq.runtime.numerics import Numerics, derive_seed, is_memory_shortage
-from seq2seq.runtime.process import DeviceMemoryError
+from seq2seq.runtime.numerics import Numerics, derive_seed, memory_errors_named
 from seq2seq.training.losses import TrainingLoss, loss_names, training_loss
-from seq2seq.training.progress import LARGEST_COUNT, UpdateResult
+from seq2seq.training.progress import UpdateResult
 from seq2seq.training.schedules import draw_forced_mask
 
 
@@ -80,17 +79,17 @@ class Updater:
         self._model.train()
         for module, probability in self._dropouts:
             module.p = dropout_factor * probability
-        try:
+        training = self._config.training
+        way_out = (
+            f"lower training.batching.size={training.batching.size} and raise training."
+            f"accumulation={training.accumulation}, or lower data.max_length"
+        )
+        with memory_errors_named(f"update {update}", way_out):
             terms = [
                 self.add_gradients(each, update=update, num_tokens=num_tokens).terms
                 for each in batches
             ]
             sums = torch.stack(terms).sum(0).flatten()  # of each loss: total and number of tokens
-        except RuntimeError as error:
-            if not is_memory_shortage(error):
-                raise
-            shortage = _describe_shortage(batches, update, self._config.training)
-            raise DeviceMemoryError(shortage) from error
         sum_over_processes(sums)
         sum_gradients(self._model)
         norm = self._clip()
@@ -296,10 +295,7 @@ class WeightAverage:
     def load_state(self, state: dict[str, object]) -> None:
         """Restore what `state` returned."""
         self._average.load_state_dict(cast(dict[str, Tensor], state["weights"]))
-        number = state["num_updates"]
-        if type(number) is not int or not 0 <= number <= LARGEST_COUNT:
-            raise TypeError(f"num_updates={number}")
-        self._num_updates = number
+        self._num_updates = cast(int, state["num_updates"])
 
 
 def _checked_moments(saved: dict[str, Tensor], parameter: Tensor) -> dict[str, Tensor]:
@@ -312,18 +308,3 @@ def _checked_moments(saved: dict[str, Tensor], parameter: Tensor) -> dict[str, T
         name: torch.empty_like(like, requires_grad=False).copy_(saved[name])
         for name, like in likes.items()
     }
-
-
-def _describe_shortage(batches: Sequence[Batch], update: int, config: TrainingConfig) -> str:
-    """Return one line that names the batches of an update, their tokens and the keys to change."""
-    sizes = [
-        f"{' x '.join(map(str, batch.source_ids.shape))} source and "
-        f"{' x '.join(map(str, batch.target_ids.shape))} target tokens "
-        f"from training pair {int(batch.indices[0]) + 1} on"
-        for batch in batches
-    ]
-    return (
-        f"update {update}: the memory of a GPU is too small for {' and '.join(sizes)}; lower "
-        f"training.batching.size={config.batching.size} and raise training.accumulation="
-        f"{config.accumulation}, or lower data.max_length"
-    )

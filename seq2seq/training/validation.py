@@ -248,14 +248,3 @@ def metric_value(evaluation: Evaluation, metric: Metric) -> float:
     """
     value, loss = evaluation.scores[metric.value], evaluation.scores["loss"]
     return value if metric in _LEAST_SCORES and value >= _LEAST_SCORES[metric] else -loss
-
-
-def warn_of_zero_scores(metric: Metric) -> None:
-    """Warn that the loss replaces the metric of validation."""
-    logger.warning(
-        "validation %s is below %g, so the loss chooses the best checkpoint until the score "
-        "rises; for text without spaces, or short training, set training.validation.metric=%s",
-        metric.value,
-        _LEAST_SCORES[metric],
-        "chrf or loss" if metric is Metric.bleu else "loss",
-    )

@@ -219,7 +219,9 @@ def test_too_little_memory_stops_in_one_line_and_changes_no_weight():
     held = torch.empty(2 << 20, dtype=torch.uint8, device=CUDA)
     torch.cuda.set_per_process_memory_fraction(1e-9)
     try:
-        with pytest.raises(DeviceMemoryError, match=r"^update 1: the memory of a GPU is too small"):
+        with pytest.raises(
+            DeviceMemoryError, match=r"^the memory of a GPU is too small for update 1"
+        ):
             batch = tiny_batch((4000,) * 64, (4000,) * 64)
             big = Batch(*batch, torch.arange(64))
             updater.update_weights(

@@ -11,7 +11,6 @@ from seq2seq.data.quality import (
     PairRules,
     clean,
     hash_text,
-    warn_of_long_validation,
     warn_of_shared,
 )
 from seq2seq.data.tokenizers.interface import TokenizerPair
@@ -138,22 +137,6 @@ def test_near_duplicates_and_only_they_have_the_same_hash():
 
     assert len({hash_text(text) for text in same}) == 1
     assert len({hash_text(text) for text in [same[0], *others]}) == 1 + len(others)
-
-
-@pytest.mark.parametrize(
-    ("name", "num_pairs", "num_train", "is_long"),
-    [
-        ("valid", 2001, 20_000, True),
-        ("valid.talks", 2001, 9, True),
-        ("valid", 2000, 9, False),
-        ("valid", 3000, 30_000, False),
-        ("test", 2001, 9, False),
-    ],
-)
-def test_a_long_validation_is_warned_of(name, num_pairs, num_train, is_long, caplog):
-    warn_of_long_validation(name, num_pairs, num_train=num_train)
-
-    assert bool(caplog.messages) == is_long
 
 
 @pytest.mark.parametrize(

@@ -57,4 +57,3 @@ def test_a_search_is_converted_with_the_settings_that_both_have(name):
     assert convert_search(config, GreedyConfig) == greedy
     beam = BeamConfig(beam_size=3, early_stopping=EarlyStopping.first)
     assert convert_search(beam, BeamConfig) == beam
-    assert convert_search(beam, BeamConfig, without=["early_stopping"]) == BeamConfig(beam_size=3)

@@ -6,7 +6,7 @@ import pytest
 
 from seq2seq.config.schema import load_config
 from seq2seq.training import log as log_module
-from seq2seq.training.log import BusyWatch, ProgressDisplay, RunLog, describe_seconds
+from seq2seq.training.log import ProgressDisplay, RunLog, describe_seconds
 from seq2seq.training.progress import Interval, Progress, UpdateResult
 
 logger = logging.getLogger("seq2seq.of_a_test")
@@ -175,14 +175,3 @@ def test_there_is_no_bar_without_a_terminal_and_nothing_in_quiet_processes(
 
     assert "|" not in capsys.readouterr().err
     assert (lines() == []) == quiet
-
-
-@pytest.mark.parametrize(("share", "num_warnings"), [(0.5, 1), (0.7, 0)])
-def test_a_training_that_waits_for_busy_processors_is_warned_of_once(caplog, share, num_warnings):
-    busy = BusyWatch(4)
-
-    for _ in range(30):
-        busy.add(1.0, share)
-
-    advice = "training.threads=2, now 4, may be much faster"
-    assert sum(advice in each for each in caplog.messages) == num_warnings

@@ -2,7 +2,6 @@ import dataclasses
 import math
 
 import pytest
-import torch
 
 from seq2seq.config.schema import TrainingConfig, load_config
 from seq2seq.training.progress import Progress, UpdateResult
@@ -101,26 +100,3 @@ def test_progress_survives_conversion_to_plain_types():
 
     content["interval"]["counter_of_another_version"] = content["counter_of_another_version"] = 3
     assert Progress.from_dict(content) == progress
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        *(("update", value) for value in (-1, 2**60, 4.0, "4", None, True, torch.ones(2))),
-        *(("seconds", value) for value in (-1.0, math.nan, math.inf, "4")),
-        *(("best", value) for value in (None, [3], [[1.0, 3]], [(math.nan, 3)], [(1.0, -3)])),
-        *(("interval", {"losses": value}) for value in (None, {"loss": 3.0}, {"loss": (1.0, "")})),
-        ("valid_fingerprint", 3),
-    ],
-)
-def test_a_counter_that_no_run_writes_is_refused(name, value):
-    content = {**dataclasses.asdict(after(8)), name: value}
-
-    with pytest.raises(ValueError, match=r"^its counter \w+ has the value "):
-        Progress.from_dict(content)
-
-
-@pytest.mark.parametrize("later", [{"best": [(1.0, 9)]}, {"validated_update": 9}])
-def test_a_validation_after_the_last_update_is_refused(later):
-    with pytest.raises(ValueError, match=r"^it has a validation of update 9, after 8$"):
-        Progress.from_dict({**dataclasses.asdict(after(8)), **later})

@@ -197,15 +197,3 @@ def test_resume_auto_begins_a_run_without_changes(tmp_path) -> None:
 
     assert "resume_changes: []" in (tmp_path / "runs" / "tiny" / "config.yaml").read_text()
     assert tiny_config(tmp_path, "resume_changes=[seed]").resume_changes == ["seed"]
-
-
-def test_a_damaged_counter_is_an_error_with_a_way_out(tmp_path) -> None:
-    trainer = tiny_trainer(tmp_path)
-    state = training_state(trainer)
-    state["progress"]["epoch"] = "2"
-
-    message = (
-        rf"^resume=true: {trainer.directory.last} is damaged: its counter epoch has the value "
-    )
-    with pytest.raises(ValueError, match=message + "'2'; restore the file that .*overwrite=true"):
-        continue_training(trainer, state, saved=trainer.config)

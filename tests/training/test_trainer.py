@@ -1,5 +1,6 @@
 import copy
 import json
+import logging
 
 import pytest
 import torch
@@ -129,26 +130,17 @@ def test_best_has_the_lowest_loss_and_last_the_last_update(make, monkeypatch):
 EVERY_UPDATE = ("training.max_updates=4", "training.validation.every_updates=1")
 
 
-@pytest.mark.parametrize(("epochs", "num_warnings"), [(133, 1), (134, 0)])
-def test_a_budget_of_few_updates_is_said_before_the_first(make, caplog, epochs, num_warnings):
-    """An epoch has 6 updates."""
-    trainer = make(f"training.max_epochs={epochs}")
-
-    next(trainer._remaining_updates())
-
-    said = "training.max_epochs=133 makes only 798 updates, "
-    assert [each.startswith(said) for each in caplog.messages] == [True] * num_warnings
-
-
-def test_a_bleu_that_stays_near_zero_is_said_once_and_the_loss_chooses(make, monkeypatch, caplog):
+def test_the_loss_ranks_checkpoints_with_a_bleu_near_zero_and_the_log_says_so(
+    make, monkeypatch, caplog
+):
+    caplog.set_level(logging.INFO)
     score_as(monkeypatch, bleu=[0.0, 0.0, 0.9, 0.0], loss=[4.0, 2.0, 3.0, 2.0])
     trainer = make(*EVERY_UPDATE)
 
     trainer.train()
 
     assert trainer.progress.best == [(-2.0, 4)]
-    (warning,) = [each.message for each in caplog.records if each.levelname == "WARNING"]
-    assert warning.startswith("validation bleu is below 1, so the loss chooses the best checkpoint")
+    assert sum(each.endswith("; ranked by the loss") for each in caplog.messages) == 4
 
 
 def test_the_average_of_the_weights_is_validated_and_kept_and_the_raw_ones_continue(

@@ -331,11 +331,3 @@ def test_maps_in_the_history_of_an_earlier_version_are_left_out(trainer):
     )
 
     assert trainer.directory.read_validations() == [{"update": 1, "bleu": 2.5, "loss": 3}]
-
-
-@pytest.mark.parametrize("entry", ["", "1", '{"bleu":1,"loss":2}', '{"update":1,"bleu":1}'])
-def test_a_damaged_history_begins_anew_with_a_warning(trainer, caplog, entry):
-    trainer.directory.validations.write_text(f'{{"validations":[{entry}]}}' if entry else "{}")
-
-    assert trainer.directory.read_validations() == []
-    assert "validations.json is damaged" in caplog.text
