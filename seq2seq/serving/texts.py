@@ -205,7 +205,7 @@ class SplitHtml:
         """Put pieces of text, with copies of the tags around them, in the place of a run."""
         from bs4.element import NavigableString
 
-        new: list[PageElement] = []
+        new: list[PageElement] = [NavigableString("")]  # without text, the place is kept
         open_tags: list[tuple[Tag, Tag]] = []  # the tag in the run, and its copy
         first, last = run.edges
         for text, path in ((first, ()), *pieces, (last, ())):
@@ -279,14 +279,19 @@ def _texts(nodes: Iterable["PageElement"], path: Path) -> Iterable[tuple[str, Pa
 
 
 def _place(text: str, paths: list[Path], offsets: Offsets) -> list[tuple[str, Path]]:
-    """Give each word of a translation the tags of the source word that it attends to."""
+    """Give each word of a translation the tags of the source word that it attends to.
+
+    A token of several chunks, such as a time or an address, gets the tags of one source token.
+    """
     chunks = [match[0] for match in _CHUNK.finditer(text)]
     found: list[Path | None] = []
     start = 0
+    sources: list[int] = []
     for chunk in chunks:
         end = start + len(chunk)
-        sources = [source for place, source in offsets if start <= place < end]
-        is_word = chunk[0].isalnum() or chunk[0] == "_"
+        inside = [source for place, source in offsets if start <= place < end]
+        sources = inside or sources[-1:]
+        is_word = chunk[0].isalnum() or chunk[0] == "_" or not (inside or chunk.isspace())
         found.append(paths[min(sources[0], len(paths) - 1)] if is_word and sources else None)
         start = end
     _place_lost_tags(found, chunks, paths)
@@ -357,12 +362,16 @@ def attended_offsets(translation: Translation, hypothesis: TranslatedHypothesis)
 
 
 def _starts(text: str, labels: Sequence[str]) -> list[int]:
-    """Return the place of each token in a text; a token not found gets the next token's place."""
+    """Return the place of each token in a text; a token not found gets the next token's place.
+
+    The text may be in capitals, which a model reads and writes in ordinary case.
+    """
     starts: list[int] = []
     position = 0
+    folded = "".join(each.lower()[:1] for each in text)  # of the same length
     for label in labels:
-        surface = label.replace("\u2581", " ").strip()
-        place = text.find(surface, position) if surface else -1
+        surface = label.replace("\u2581", " ").strip().lower()
+        place = folded.find(surface, position) if surface else -1
         start = position if place < 0 else place
         while start < len(text) - 1 and text[start].isspace():
             start += 1

@@ -118,7 +118,8 @@ def test_tags_follow_the_words_that_attend_to_their_words():
     split = SplitHtml(html, split_sentences)
     text = "I saw the dog, yes."
     source = split.sentences[0]
-    links = {"I": "Ich", "saw": "gesehen", "the": "den", "dog": "Hund", "yes": "ja"}
+    links = {"I": "Ich", "saw": "gesehen", "the": "den", "dog": "Hund", ",": ",", "yes": "ja"}
+    links["."] = "."
 
     found = split.join([text], [[(text.index(word), source.index(links[word])) for word in links]])
 
@@ -139,6 +140,20 @@ def test_a_tag_without_an_attending_word_is_kept(html, sources, expected):
     assert split.join(["A B C"], [list(zip([0, 2, 4], sources, strict=True))]) == expected
 
 
+def test_a_token_of_several_words_and_marks_has_the_tags_of_one_word():
+    split = SplitHtml("<p>Um <b>12:30</b> <a>x.de/</a> da</p>", split_sentences)
+
+    found = split.join(["At 12:30 x.de/ there"], [[(0, 0), (3, 3), (9, 9), (15, 15)]])
+
+    assert found == "<p>At <b>12:30</b> <a>x.de/</a> there</p>"
+
+
+def test_a_run_without_a_translation_is_joined_again():
+    split = SplitHtml("<p>Ja</p>", split_sentences)
+
+    assert [split.join([text]) for text in ("", "Yes")] == ["<p></p>", "<p>Yes</p>"]
+
+
 def test_the_place_of_a_token_is_that_of_its_most_attended_source_token():
     weights = np.zeros((2, 3, 5), np.float32)
     weights[:, 0, 1] = weights[:, 1, 2] = weights[:, 2, 4] = 1  # the last column is EOS
@@ -156,6 +171,9 @@ def test_the_place_of_a_token_is_that_of_its_most_attended_source_token():
     translation = Translation("Der  Hund.", [4, 5, 6, 7], labels, [hypothesis])
 
     assert attended_offsets(translation, hypothesis) == [(0, 0), (4, 5), (8, 9)]
+    capitals = translation._replace(source="DER  HUND.")
+    shouted = hypothesis._replace(text="THE DOG .")
+    assert attended_offsets(capitals, shouted) == [(0, 0), (4, 5), (8, 9)]
     # A sentence that was cut into very long parts has no weights.
     without = hypothesis._replace(attention_weights=np.zeros((2, 0, 0), np.float32))
     assert attended_offsets(translation, without)[-1] == (8, 8)  # in the order of the words
