@@ -93,6 +93,10 @@ def load_shouter(path: str, translate: Translate[Translation] = _SHOUTER) -> Loa
     return LoadedModel((source, target), translate, split_sentences, name=path, sha256=64 * "a")
 
 
+class PanicError(BaseException):
+    """An error of a library that is no Exception, as a panic of Rust."""
+
+
 class ShutShouter(Shouter):
     """Waits in each batch until it is opened, but for the first one of a model."""
 

@@ -2,6 +2,8 @@
 
 import gc
 import logging
+import signal
+import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,7 +22,6 @@ with imports_in_one_line():
     from seq2seq.runtime.process import keep_freed_memory, log_to_stderr
     from seq2seq.search.config import CONFIG_TYPES, DecodingConfig
     from seq2seq.serving.models import LoadedModel, ServeConfig
-    from seq2seq.text.sentences import Split
 
 if TYPE_CHECKING:
     from seq2seq.inference.translations import Translation
@@ -33,6 +34,8 @@ _SHORTEST_KEY = 16
 
 def main() -> None:
     """Run the command with the arguments of this process."""
+    if sys.platform != "win32":  # a reload before there are models to read again
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     keep_freed_memory()
     log_to_stderr(has_times=True)
     gc.disable()  # until the service answers: nearly all objects created before then stay in use
@@ -121,7 +124,7 @@ def _load_checkpoint(path: str, config: ServeConfig) -> LoadedModel:
     except ValueError as error:
         raise ValueError(f"checkpoint={path}: {error}") from error
     functions = {
-        pair: partial(_translate_tagged, translator, split=config.split, tag=tag)
+        pair: partial(_translate_tagged, translator, config=config, tag=tag)
         for pair, tag in tags.items()
     }
     [(pair, translate), *others] = functions.items()
@@ -133,13 +136,12 @@ def _translate_tagged(
     lines: Sequence[str],
     decoding: DecodingConfig,
     *,
-    split: Split,
+    config: ServeConfig,
     tag: str | None,
 ) -> "list[Translation]":
     """Translate lines with the tag of a target language; the returned sources have no tag."""
-    if tag is None:
-        return translator(lines, decoding, split=split)
-    translations = translator([f"{tag} {line}" for line in lines], decoding, split=split)
+    tagged = lines if tag is None else [f"{tag} {line}" for line in lines]
+    translations = translator(tagged, decoding, batch_size=config.batch_size, split=config.split)
     return [each._replace(source=line) for line, each in zip(lines, translations, strict=True)]
 
 
@@ -149,7 +151,7 @@ def _load_exported(path: str, config: ServeConfig) -> LoadedModel:
     runtime = read_runtime(expand_home(path, key="checkpoint"))
     translator = OnnxTranslator.load(path, threads=config.threads or 1)
     splitter = translator.splitter(config.split)
-    translate = partial(translator, split=config.split)
+    translate = partial(translator, batch_size=config.batch_size, split=config.split)
     return LoadedModel((runtime.source, runtime.target), translate, splitter.sentences)
 
 

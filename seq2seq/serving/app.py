@@ -117,6 +117,7 @@ class Service:
             version="1",
             docs_url=None,  # these pages would load files from other hosts
             redoc_url=None,
+            redirect_slashes=False,  # behind a proxy, the address would have the wrong scheme
             responses={"default": {"description": "An error", "model": Error}},
             exception_handlers=dict.fromkeys(
                 (HTTPException, RefusedError, ClientDisconnect, Exception), _answer_error
@@ -186,6 +187,7 @@ class Service:
         return {
             "apiKeys": bool(self._api_keys),
             "charLimit": self._config.max_characters,
+            "maxBeam": self._config.max_beam,  # of this service's own page
             "filesTranslation": False,
             "frontendTimeout": 500,
             "keyRequired": bool(self._api_keys),

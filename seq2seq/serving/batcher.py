@@ -65,7 +65,6 @@ class Batcher(Generic[_Result]):
     fails, each of its lines is translated alone, so that one line never fails another request.
 
     Args:
-        translate: Called in one thread only.
         batch_size: Maximum number of lines translated together.
         max_waiting: Maximum number of lines that wait; more are refused.
         linger: After a batch of several requests, wait for as many new ones, up to this many
@@ -75,15 +74,16 @@ class Batcher(Generic[_Result]):
 
     Example:
         >>> from seq2seq.search.config import GreedyConfig
-        >>> with Batcher(lambda lines, decoding: [line.upper() for line in lines]) as batcher:
-        ...     future = batcher.submit(["ja", "nein"], GreedyConfig())
+        >>> def shout(lines, decoding):
+        ...     return [line.upper() for line in lines]
+        >>> with Batcher() as batcher:
+        ...     future = batcher.submit(shout, ["ja", "nein"], GreedyConfig())
         >>> future.result()
         ['JA', 'NEIN']
     """
 
     def __init__(
         self,
-        translate: Translate[_Result],
         *,
         batch_size: int = 32,
         max_waiting: int = 1024,
@@ -91,7 +91,6 @@ class Batcher(Generic[_Result]):
         on_batch: Callable[[int, float], None] = _ignore,
     ) -> None:
         self.max_waiting = max_waiting
-        self._translate = translate
         self._batch_size = batch_size
         self._linger = linger
         self._on_batch = on_batch
@@ -117,7 +116,8 @@ class Batcher(Generic[_Result]):
     @property
     def is_full(self) -> bool:
         """Return whether another line would be refused because too many lines wait."""
-        return self._num_waiting >= self.max_waiting
+        with self._changed:
+            return not self._has_room(1)
 
     @property
     def is_working(self) -> bool:
@@ -126,20 +126,20 @@ class Batcher(Generic[_Result]):
 
     def submit(
         self,
+        translate: Translate[_Result],
         lines: Sequence[str],
         decoding: DecodingConfig,
         *,
         timeout: float = math.inf,
-        translate: Translate[_Result] | None = None,
     ) -> Future[list[_Result]]:
         """Ask for the translations of lines.
 
         Args:
+            translate: Called in the thread of the batcher; requests of the same function share
+                batches.
             lines: Lines of one request.
             decoding: Lines are translated together if they have equal configurations.
             timeout: Seconds after which lines that still wait are not translated.
-            translate: Function for this request, which shares batches only with requests of the
-                same function; None: the function of the batcher.
 
         Returns:
             A future with one result for each line. Cancelling it drops the lines that still wait.
@@ -150,11 +150,8 @@ class Batcher(Generic[_Result]):
         with self._changed:
             if not self.is_working:
                 raise RefusedError(503, "the service is shutting down")
-            if self._num_waiting + len(lines) > self.max_waiting:
-                self._drop_done()  # otherwise dropped requests would count until the batch ends
-            if self._num_waiting + len(lines) > self.max_waiting:
+            if not self._has_room(len(lines)):
                 raise RefusedError(503, "too many requests wait")
-            translate = translate or self._translate
             request = _Request(lines, decoding, translate, time.monotonic() + timeout)
             if lines:
                 self._requests.append(request)
@@ -176,7 +173,7 @@ class Batcher(Generic[_Result]):
             begin = time.monotonic()
             try:
                 self._translate_rows(batch)
-            except Exception:
+            except BaseException:  # also a panic of Rust, which is no Exception
                 for row in batch:
                     self._translate_alone(row)
             end = time.monotonic()
@@ -189,6 +186,7 @@ class Batcher(Generic[_Result]):
                 is_open = num_answered > 1
                 self._open_until = end + self._linger * num_answered if is_open else -math.inf
                 self._num_expected = min(self._batch_size, self._num_expected + num_answered)
+            batch.clear()  # else an old model stays in memory until the next request
 
     def _next_batch(self) -> list[_Row[_Result]]:
         """Wait for requests and take lines from them; no line means that no more will come."""
@@ -221,6 +219,11 @@ class Batcher(Generic[_Result]):
         self._requests = deque(each for each in self._requests if each.num_taken < len(each.lines))
         return batch
 
+    def _has_room(self, num_lines: int) -> bool:
+        if self._num_waiting + num_lines > self.max_waiting:
+            self._drop_done()  # otherwise dropped requests would count until the batch ends
+        return self._num_waiting + num_lines <= self.max_waiting
+
     def _drop_unwanted(self) -> None:
         """Forget the requests that were cancelled or have waited too long."""
         now = time.monotonic()
@@ -252,8 +255,8 @@ class Batcher(Generic[_Result]):
         if not request.future.done():
             try:
                 self._translate_rows([row])
-            except Exception as error:
-                _fail(request, error)
+            except BaseException as error:
+                _fail(request, error if isinstance(error, Exception) else RuntimeError(repr(error)))
 
 
 def _fail(request: _Request[_Result], error: Exception) -> None:

@@ -138,13 +138,12 @@ class Models:
         self._models: dict[Pair, LoadedModel] = {}
         self._use(self._load_all())
         self._batchers = {
-            pair: Batcher(
-                model.translate,
+            pair: Batcher[Translation](
                 batch_size=config.batch_size,
                 max_waiting=config.max_waiting,
                 on_batch=partial(metrics.count_batch, "-".join(pair)),
             )
-            for pair, model in self._models.items()
+            for pair in self._models
         }
         metrics.waiting.set_function(lambda: self.num_waiting)
 
@@ -183,7 +182,7 @@ class Models:
     ) -> Future[list[Translation]]:
         """Ask for translations by a model; raises as `Batcher.submit`."""
         batcher = self._batchers[model.pair]
-        return batcher.submit(sentences, decoding, timeout=timeout, translate=model.translate)
+        return batcher.submit(model.translate, sentences, decoding, timeout=timeout)
 
     def reload(self) -> None:
         """Read all files again and use the new models from the next request on.

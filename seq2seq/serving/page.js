@@ -1,10 +1,10 @@
 // The page of the service, which it asks while the reader types.
 const PAUSE = 300; // milliseconds without typing, after which the text is translated
-const NUM_BEST = 4;
 
 let pairs = {}; // codes of the targets, by source
 let names = {};
 let limit = 0; // characters
+let numBest = 4; // translations of a sentence
 let timer = null;
 let running = null; // AbortController of the request on its way
 let sentences = []; // of the answer
@@ -55,6 +55,7 @@ async function start() {
       if (each.targets.length) pairs[each.code] = each.targets;
     }
     limit = settings.charLimit;
+    numBest = Math.min(numBest, settings.maxBeam);
     find("key-line").hidden = !settings.keyRequired;
     fill(find("from"), Object.keys(pairs), settings.language.source.code);
     fillTargets(settings.language.target.code);
@@ -89,7 +90,8 @@ async function translate() {
     say(text.trim() ? "Translating ..." : "");
     show(text.trim() ? await answerTo(text, own.signal) : { text: "", sentences: [] });
     const unknown = sentences.reduce((sum, each) => sum + each.unknown_tokens, 0);
-    say(unknown ? `Parts of the text that are unknown to the model: ${unknown}` : "");
+    const done = text.trim() ? "Translated" : "";
+    say(unknown ? `Parts of the text that are unknown to the model: ${unknown}` : done);
   } catch (error) {
     if (error.name === "AbortError") return;
     show({ text: "", sentences: [] });
@@ -99,10 +101,10 @@ async function translate() {
 
 async function answerTo(text, signal) {
   const wanted = { text, source: find("from").value, target: find("to").value };
-  const all = { ...wanted, n_best: NUM_BEST, attention: true };
+  const all = { ...wanted, n_best: numBest, attention: true };
   const { translations } = await ask("v1/translate", all, signal).catch((error) => {
-    // Too much attention for one answer, or a smaller beam: the translation alone.
-    if (error.status === 413 || error.status === 400) return ask("v1/translate", wanted, signal);
+    // Perhaps too much attention for one answer: the translation alone.
+    if (error.status === 413) return ask("v1/translate", wanted, signal);
     throw error;
   });
   return translations[0];
@@ -164,7 +166,8 @@ find("swap").addEventListener("click", () => {
   const [source, target] = [find("from").value, find("to").value];
   find("from").value = target;
   fillTargets(source);
-  find("text").value = find("result").value || find("text").value;
+  const isStale = find("result").classList.contains("is-stale"); // of another text
+  find("text").value = (!isStale && find("result").value) || find("text").value;
   textChanged();
 });
 find("clear").addEventListener("click", () => {

@@ -1,7 +1,6 @@
 """The server: connections, signals, and an orderly shutdown."""
 
 import asyncio
-import errno
 import json
 import logging
 import math
@@ -9,8 +8,8 @@ import signal
 import socket
 import sys
 import threading
-from typing import Any
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -26,86 +25,43 @@ _IDLE_SECONDS = 60
 """Seconds after which a connection without requests is closed."""
 _LAST_SECONDS = 1.0
 """Seconds that a client has left to finish sending a request when the server ends."""
-_SPARED_SECONDS = 1.0
-"""Seconds of silence after which a connection is closed if there is no room for a new one."""
-_REPORT_SECONDS = 60.0
-"""Seconds between two log lines about missing file descriptors."""
 
 
 class Connection(H11Protocol):
     """An HTTP connection that can be closed without losing a request."""
 
-    _last_time: float = 0.0
-
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._last_time = self.loop.time()
+        self._close_after(_IDLE_SECONDS)  # unless a request comes
 
-    def data_received(self, data: bytes) -> None:
-        self._last_time = self.loop.time()
-        super().data_received(data)
+    def _close_after(self, seconds: float) -> None:
+        self._unset_keepalive_if_required()
+        self.timeout_keep_alive_task = self.loop.call_later(
+            seconds, self.timeout_keep_alive_handler
+        )
 
     @property
     def _is_in_request(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
-
-    def close_if_idle(self) -> None:
-        """Close the connection if it has been silent for a while and no answer is pending."""
-        if not self._is_in_request and self.loop.time() > self._last_time + _SPARED_SECONDS:
-            self.transport.close()
 
     def shutdown(self) -> None:
         """Close the connection after its next answer, which announces the end, or after silence."""
         if self._is_in_request:
             self.cycle.default_headers = self.server_state.default_headers
         else:
-            self._unset_keepalive_if_required()
-            self.timeout_keep_alive_task = self.loop.call_later(
-                _LAST_SECONDS, self.timeout_keep_alive_handler
-            )
+            self._close_after(_LAST_SECONDS)
 
     def send_400_response(self, msg: str) -> None:
         """Answer requests that are not HTTP, in JSON; the application counts them."""
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            self.transport.close()  # the request has another answer already
+            return
         self.app_state["count_refused"]()
         super().send_400_response(json.dumps({"error": msg}))
 
 
 class Server(uvicorn.Server):
-    """A server that shuts down in order, and frees connections when no file descriptor is left.
-
-    Before the server ends, it tells each client to send nothing more on its connection.
-    """
-
-    _next_report = 0.0
-    _makes_room = False
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        asyncio.get_running_loop().set_exception_handler(self._handle)
-        await super().startup(sockets)
-
-    def _handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Handle an error outside of a request; asyncio tries again to accept a connection."""
-        error = context.get("exception")
-        if self.should_exit and "_start_serving" in context.get("message", ""):
-            return  # asyncio still tries, once for each connection that it could not accept
-        if not isinstance(error, OSError) or error.errno not in (errno.EMFILE, errno.ENFILE):
-            loop.default_exception_handler(context)
-            return
-        if loop.time() >= self._next_report:
-            self._next_report = loop.time() + _REPORT_SECONDS
-            logger.warning(
-                "no file descriptor is left for another connection; silent connections are closed; "
-                "raise the limit with ulimit -n"
-            )
-        if not self._makes_room:  # asyncio reports the error once for each waiting connection
-            self._makes_room = True
-            loop.call_later(_SPARED_SECONDS, self._close_idle)
-
-    def _close_idle(self) -> None:
-        self._makes_room = False
-        for connection in list(self.server_state.connections):
-            if isinstance(connection, Connection):
-                connection.close_if_idle()
+    """A server that tells each client to send nothing more before it ends."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.server_state.default_headers.append((b"connection", b"close"))

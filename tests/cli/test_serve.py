@@ -1,6 +1,7 @@
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import urllib.request
@@ -15,6 +16,13 @@ from seq2seq.inference.translator import Translator
 from seq2seq.search.config import GreedyConfig
 
 
+@pytest.fixture(autouse=True)
+def _handlers():
+    before = signal.getsignal(signal.SIGHUP)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.parametrize(
     ("argument", "paths"),
     [
@@ -27,6 +35,7 @@ def test_each_checkpoint_is_a_model(run, monkeypatch, argument, paths):
     monkeypatch.setattr(serve, "serve", served.append)
 
     assert run(serve.main, argument, "decoding=greedy", "port=0") == (0, "", "")
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # until there is a model
     [config] = served
     assert config.checkpoint == paths
     assert (config.host, config.port, config.decoding) == ("127.0.0.1", 0, GreedyConfig())

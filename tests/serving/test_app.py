@@ -178,6 +178,7 @@ def test_languages_and_settings_are_libretranslates(live):
     assert settings["filesTranslation"] is False
     assert settings["language"]["target"] == {"code": "en", "name": "English"}
     assert live.ask("/health").content == {"status": "ok"}
+    assert live.ask("/health/").status == 404
 
 
 def test_a_full_queue_is_answered_by_503_and_is_not_ready():

@@ -4,7 +4,7 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from dataclasses import replace
 
 import pytest
-from tiny_service import wait_until
+from tiny_service import PanicError, wait_until
 from tiny_translator import BEAM, BEST, GREEDY, SENTENCES, make_translator
 
 from seq2seq.serving.batcher import Batcher, RefusedError
@@ -12,6 +12,8 @@ from seq2seq.serving.batcher import Batcher, RefusedError
 
 class Recorder:
     """Translates by capital letters, keeps its batches, and stops while its gate is shut."""
+
+    error: type[BaseException] = RuntimeError
 
     def __init__(self):
         self.batches = []
@@ -26,7 +28,7 @@ class Recorder:
         self.entered.release()
         assert self.gate.wait(10)
         if any("bad" in line for line in lines):
-            raise RuntimeError("a line is bad")
+            raise self.error("a line is bad")
         return [line.upper() for line in lines]
 
     def lines(self):
@@ -42,9 +44,9 @@ def recorder():
 def shut(recorder, **options):
     """Yield a batcher whose first line has begun and stops, so that what follows has to wait."""
     recorder.gate.clear()
-    with Batcher(recorder, **options) as batcher:
+    with Batcher(**options) as batcher:
         try:
-            batcher.submit(["first"], GREEDY)
+            batcher.submit(recorder, ["first"], GREEDY)
             assert recorder.entered.acquire(timeout=10)
             yield batcher
         finally:
@@ -55,8 +57,8 @@ def test_answers_are_those_of_the_translator_whoever_shares_the_batch():
     translator = make_translator()
     requests = [(line, decoding) for line in SENTENCES for decoding in (BEST, GREEDY)]
 
-    with Batcher(translator, batch_size=5) as batcher:
-        futures = [batcher.submit([line], decoding) for line, decoding in 3 * requests]
+    with Batcher(batch_size=5) as batcher:
+        futures = [batcher.submit(translator, [line], decoding) for line, decoding in 3 * requests]
         found = [future.result(30)[0].text for future in futures]
 
     assert found == 3 * [translator([line], decoding)[0].text for line, decoding in requests]
@@ -64,7 +66,7 @@ def test_answers_are_those_of_the_translator_whoever_shares_the_batch():
 
 def test_requests_that_wait_are_translated_together(recorder):
     with shut(recorder, batch_size=3) as batcher:
-        futures = [batcher.submit([letter], GREEDY) for letter in "abcd"]
+        futures = [batcher.submit(recorder, [letter], GREEDY) for letter in "abcd"]
         assert batcher.num_waiting == 4
         recorder.gate.set()
 
@@ -75,19 +77,21 @@ def test_requests_that_wait_are_translated_together(recorder):
 
 @pytest.mark.parametrize("lines", [["a"], ["1", "2", "3"]])
 def test_a_request_does_not_wait_for_others(recorder, lines):
-    with Batcher(recorder, batch_size=2, linger=3600) as batcher:
+    with Batcher(batch_size=2, linger=3600) as batcher:
         for _ in range(3):
-            assert batcher.submit(lines, GREEDY).result(10) == [line.upper() for line in lines]
+            assert batcher.submit(recorder, lines, GREEDY).result(10) == [
+                line.upper() for line in lines
+            ]
 
 
 def test_after_a_batch_of_several_the_next_one_is_filled(recorder):
     with shut(recorder, batch_size=2, linger=3600) as batcher:
-        both = [batcher.submit([letter], GREEDY) for letter in "ab"]
+        both = [batcher.submit(recorder, [letter], GREEDY) for letter in "ab"]
         recorder.gate.set()
         wait(both, 10)
-        late = batcher.submit(["c"], GREEDY)
+        late = batcher.submit(recorder, ["c"], GREEDY)
         assert not late.done()
-        assert batcher.submit(["d"], GREEDY).result(10) == ["D"]
+        assert batcher.submit(recorder, ["d"], GREEDY).result(10) == ["D"]
 
     assert recorder.lines() == [["first"], ["a", "b"], ["c", "d"]]
 
@@ -95,8 +99,10 @@ def test_after_a_batch_of_several_the_next_one_is_filled(recorder):
 def test_clients_that_ask_again_at_once_are_expected_only_once(recorder):
     again = []
     with shut(recorder, batch_size=8, linger=3600) as batcher:
-        for future in [batcher.submit([letter], GREEDY) for letter in "ab"]:
-            future.add_done_callback(lambda _: again.append(batcher.submit(["c"], GREEDY)))
+        for future in [batcher.submit(recorder, [letter], GREEDY) for letter in "ab"]:
+            future.add_done_callback(
+                lambda _: again.append(batcher.submit(recorder, ["c"], GREEDY))
+            )
         recorder.gate.set()
         wait_until(lambda: len(again) == 2)
 
@@ -105,8 +111,8 @@ def test_clients_that_ask_again_at_once_are_expected_only_once(recorder):
 
 def test_lines_of_several_requests_take_turns(recorder):
     with shut(recorder, batch_size=4) as batcher:
-        document = batcher.submit(["1", "2", "3", "4", "5", "6"], GREEDY)
-        sentence = batcher.submit(["a"], GREEDY)
+        document = batcher.submit(recorder, ["1", "2", "3", "4", "5", "6"], GREEDY)
+        sentence = batcher.submit(recorder, ["a"], GREEDY)
         recorder.gate.set()
 
         assert document.result(10) == ["1", "2", "3", "4", "5", "6"]
@@ -117,9 +123,9 @@ def test_lines_of_several_requests_take_turns(recorder):
 def test_requests_of_different_searches_are_translated_apart_and_take_turns(recorder):
     with shut(recorder, batch_size=2) as batcher:
         futures = [
-            batcher.submit(["1", "2", "3"], BEAM),
-            batcher.submit(["a"], GREEDY),
-            batcher.submit(["4"], replace(BEAM)),
+            batcher.submit(recorder, ["1", "2", "3"], BEAM),
+            batcher.submit(recorder, ["a"], GREEDY),
+            batcher.submit(recorder, ["4"], replace(BEAM)),
         ]
         recorder.gate.set()
         wait(futures, 10)
@@ -127,25 +133,27 @@ def test_requests_of_different_searches_are_translated_apart_and_take_turns(reco
     assert recorder.batches[1:] == [(["1", "4"], BEAM), (["a"], GREEDY), (["2", "3"], BEAM)]
 
 
-def test_a_failing_line_fails_its_own_request_only(recorder):
+@pytest.mark.parametrize("error", [RuntimeError, PanicError])
+def test_a_failing_line_fails_its_own_request_only(recorder, error):
+    recorder.error = error
     with shut(recorder, batch_size=8) as batcher:
-        good = [batcher.submit([letter], GREEDY) for letter in "ab"]
-        bad = batcher.submit(["x", "bad", "bad"], GREEDY)
+        good = [batcher.submit(recorder, [letter], GREEDY) for letter in "ab"]
+        bad = batcher.submit(recorder, ["x", "bad", "bad"], GREEDY)
         recorder.gate.set()
 
         assert [future.result(10) for future in good] == [["A"], ["B"]]
         with pytest.raises(RuntimeError, match="a line is bad"):
             bad.result(10)
-        assert batcher.submit(["c"], GREEDY).result(10) == ["C"]
+        assert batcher.submit(recorder, ["c"], GREEDY).result(10) == ["C"]
 
 
 def test_more_lines_than_may_wait_are_refused(recorder):
     with shut(recorder, max_waiting=3) as batcher:
-        accepted = batcher.submit(["a", "b"], GREEDY)
+        accepted = batcher.submit(recorder, ["a", "b"], GREEDY)
 
         with pytest.raises(RefusedError, match="too many requests wait"):
-            batcher.submit(["c", "d"], GREEDY)
-        last = batcher.submit(["c"], GREEDY)
+            batcher.submit(recorder, ["c", "d"], GREEDY)
+        last = batcher.submit(recorder, ["c"], GREEDY)
         recorder.gate.set()
 
         assert (accepted.result(10), last.result(10)) == (["A", "B"], ["C"])
@@ -153,8 +161,8 @@ def test_more_lines_than_may_wait_are_refused(recorder):
 
 def test_lines_that_waited_too_long_are_not_translated(recorder):
     with shut(recorder) as batcher:
-        late = batcher.submit(["late", "later"], GREEDY, timeout=0)
-        other = batcher.submit(["a"], GREEDY, timeout=3600)
+        late = batcher.submit(recorder, ["late", "later"], GREEDY, timeout=0)
+        other = batcher.submit(recorder, ["a"], GREEDY, timeout=3600)
         recorder.gate.set()
 
         with pytest.raises(RefusedError, match="took too long"):
@@ -166,11 +174,13 @@ def test_lines_that_waited_too_long_are_not_translated(recorder):
 
 def test_a_cancelled_request_frees_its_places_at_once_and_is_not_translated(recorder):
     with shut(recorder, batch_size=1, max_waiting=2) as batcher:
-        cancelled = batcher.submit(["a", "b"], GREEDY)
+        cancelled = batcher.submit(recorder, ["a", "b"], GREEDY)
         with pytest.raises(RefusedError, match="too many requests wait"):
-            batcher.submit(["c"], GREEDY)
+            batcher.submit(recorder, ["c"], GREEDY)
+        assert batcher.is_full
         assert cancelled.cancel()
-        future = batcher.submit(["c", "d"], GREEDY)
+        assert not batcher.is_full
+        future = batcher.submit(recorder, ["c", "d"], GREEDY)
         recorder.gate.set()
 
         assert future.result(timeout=10) == ["C", "D"]
@@ -183,9 +193,11 @@ def test_a_cancelled_request_frees_its_places_at_once_and_is_not_translated(reco
 def test_a_request_may_be_repeated_when_it_is_overdue(recorder):
     repeated = []
     with shut(recorder, batch_size=1) as batcher:
-        overdue = batcher.submit(["a"], GREEDY, timeout=0)
-        other = batcher.submit(["b"], GREEDY)
-        overdue.add_done_callback(lambda _: repeated.append(batcher.submit(["a"], GREEDY)))
+        overdue = batcher.submit(recorder, ["a"], GREEDY, timeout=0)
+        other = batcher.submit(recorder, ["b"], GREEDY)
+        overdue.add_done_callback(
+            lambda _: repeated.append(batcher.submit(recorder, ["a"], GREEDY))
+        )
         recorder.gate.set()
 
         assert other.result(timeout=10) == ["B"]
@@ -194,9 +206,9 @@ def test_a_request_may_be_repeated_when_it_is_overdue(recorder):
 
 def test_a_request_is_translated_by_the_function_that_it_came_for(recorder):
     with shut(recorder, batch_size=2) as batcher:
-        old = batcher.submit(["a", "b", "c"], GREEDY)
+        old = batcher.submit(recorder, ["a", "b", "c"], GREEDY)
         new = batcher.submit(
-            ["d"], GREEDY, translate=lambda lines, decoding: [f"new {line}" for line in lines]
+            lambda lines, decoding: [f"new {each}" for each in lines], ["d"], GREEDY
         )
         recorder.gate.set()
 
@@ -206,13 +218,13 @@ def test_a_request_is_translated_by_the_function_that_it_came_for(recorder):
 
 def test_closing_answers_what_was_accepted_and_refuses_the_rest(recorder):
     with shut(recorder, batch_size=2, linger=3600) as batcher:
-        accepted = [batcher.submit([letter], GREEDY) for letter in "abc"]
+        accepted = [batcher.submit(recorder, [letter], GREEDY) for letter in "abc"]
         closing = threading.Thread(target=batcher.close)
         closing.start()
         wait_until(lambda: not batcher.is_working)
 
         with pytest.raises(RefusedError, match="the service is shutting down"):
-            batcher.submit(["d"], GREEDY)
+            batcher.submit(recorder, ["d"], GREEDY)
         recorder.gate.set()
         closing.join(10)
 
@@ -226,8 +238,10 @@ def test_batches_are_reported_by_a_function_that_may_fail(recorder, caplog):
         sizes.append(size)
         raise OSError("no space left on device")
 
-    with Batcher(recorder, on_batch=report) as batcher:
-        answers = [batcher.submit(lines, GREEDY).result(10) for lines in (["a"], ["b", "c"])]
+    with Batcher(on_batch=report) as batcher:
+        answers = [
+            batcher.submit(recorder, lines, GREEDY).result(10) for lines in (["a"], ["b", "c"])
+        ]
 
     assert answers == [["A"], ["B", "C"]]
     assert sizes == [1, 2]
@@ -241,11 +255,11 @@ def test_requests_of_many_threads_lose_nothing():
         return [line[::-1] for line in lines]
 
     def ask(line):
-        future = batcher.submit([line], GREEDY)
+        future = batcher.submit(translate, [line], GREEDY)
         return None if future.exception(10) else future.result()
 
     lines = [str(number) for number in range(400)]
-    with Batcher(translate, batch_size=4, linger=0) as batcher, ThreadPoolExecutor(8) as pool:
+    with Batcher(batch_size=4, linger=0) as batcher, ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(ask, lines))
 
     assert answers == [None if line.endswith("7") else [line[::-1]] for line in lines]

@@ -1,7 +1,15 @@
+import weakref
 from functools import partial
 
 import pytest
-from tiny_service import Shouter, ShutShouter, load_shouter, make_serve_config, wait_until
+from tiny_service import (
+    PanicError,
+    Shouter,
+    ShutShouter,
+    load_shouter,
+    make_serve_config,
+    wait_until,
+)
 from tiny_translator import GREEDY
 
 from seq2seq.search.config import BeamConfig, SamplingConfig
@@ -33,10 +41,6 @@ def ask(models, pair, line="a"):
 def test_two_models_of_a_pair_are_refused(make_models):
     with pytest.raises(ValueError, match="checkpoint=de-en translates de-en, as another"):
         make_models("de-en", "de-en")
-
-
-class PanicError(BaseException):
-    """An error of a library that is no Exception, as a panic of Rust."""
 
 
 def fails(lines, decoding):
@@ -94,6 +98,23 @@ def test_a_model_that_was_chosen_before_a_reload_answers_after_it(make_models):
 
     [old] = models.submit(chosen, ["a"], GREEDY, timeout=10).result(10)
     assert (old.text, ask(models, ("de", "en"))) == ("A1", "A2")
+
+
+def test_a_model_that_no_request_needs_leaves_the_memory(make_models):
+    loaded = []
+
+    def load(path):
+        model = Shouter()
+        loaded.append(weakref.ref(model))
+        return load_shouter(path, model)
+
+    models = make_models("de-en", load=load)
+    ask(models, ("de", "en"))
+
+    models.reload()
+
+    wait_until(lambda: loaded[0]() is None)  # the thread of the batcher may still hold it
+    assert loaded[1]() is not None
 
 
 def test_models_are_ready_while_one_of_them_has_room(make_models):

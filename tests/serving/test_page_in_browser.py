@@ -90,6 +90,7 @@ def test_typing_translates_and_keeps_paragraphs(page):
     write(page, "Ja. Nein.\n\nJa.", "JA. NEIN.\n\nJA.")
 
     assert find(page, "count").text == "14 / 300"
+    assert find(page, "status").text == "Translated"
     assert find(page, "place").text == "Sentence 1 of 3"
     find(page, "next").click()
     assert find(page, "place").text == "Sentence 2 of 3"
@@ -140,6 +141,16 @@ def test_swapping_exchanges_languages_and_texts(page):
     assert find(page, "text").get_property("value") == "JA"
     Select(find(page, "from")).select_by_visible_text("French")
     assert not find(page, "swap").is_enabled()
+
+
+def test_swapping_before_the_answer_keeps_the_text(page):
+    write(page, "ja", "JA")
+    page.execute_script(
+        "const text = document.getElementById('text'); text.value = 'neu';"
+        "text.dispatchEvent(new Event('input')); document.getElementById('swap').click();"
+    )
+
+    assert find(page, "text").get_property("value") == "neu"
 
 
 def test_hostile_text_is_shown_as_text(page):

@@ -1,7 +1,6 @@
 """Connections, signals and the end of the service."""
 
 import contextlib
-import errno
 import os
 import re
 import select
@@ -76,13 +75,16 @@ def test_what_is_not_http_is_answered_by_400_in_json_and_counted_without_a_warni
     assert [record for record in caplog.records if record.levelname == "WARNING"] == []
 
 
-def test_a_body_in_chunks_is_limited_too():
+def test_a_body_in_chunks_is_limited_too(caplog):
     head = REQUEST.partition(b"Content-Length")[0] + b"Transfer-Encoding: chunked\r\n\r\n"
     with running() as live, live.connect() as connection:
-        connection.sendall(head + 5 * (b"3e8\r\n" + 1000 * b" " + b"\r\n") + b"0\r\n\r\n")
+        connection.sendall(head + 5 * (b"3e8\r\n" + 1000 * b" " + b"\r\n"))
         answer = read_answer(connection)
+        connection.sendall(b"no chunk\r\n")
+        assert read_all(connection) == b""
 
     assert answer.startswith(b"HTTP/1.1 413")
+    assert [each for each in caplog.records if each.levelname == "ERROR"] == []
 
 
 def test_a_slow_body_is_answered_by_408():
@@ -92,34 +94,10 @@ def test_a_slow_body_is_answered_by_408():
         assert read_answer(connection).startswith(b"HTTP/1.1 408")
 
 
-def test_without_file_descriptors_silent_connections_make_room_in_one_line(monkeypatch, caplog):
-    monkeypatch.setattr(server, "_SPARED_SECONDS", 0.05)
-    error = {
-        "message": "socket.accept()",
-        "exception": OSError(errno.EMFILE, "too many open files"),
-    }
-    shut = ShutShouter()
-    with running(translate=shut) as live:
-        [loop] = [each.get_loop() for each in live.server.servers]
-        with live.connect() as silent, live.connect() as waiting:
-            waiting.sendall(REQUEST)
-            wait_until(lambda: shut.begun and len(live.server.server_state.connections) == 2)
-            for _ in range(100):
-                loop.call_soon_threadsafe(loop.call_exception_handler, error)
-
-            assert read_all(silent) == b""
-            shut.open()
-            assert read_answer(waiting).endswith(b'{"translatedText":"JA"}')
-        # asyncio tries again to accept connections after the server has closed its socket.
-        live.server.should_exit = True
-        late = {
-            "message": "Exception in callback BaseSelectorEventLoop._start_serving(...)",
-            "exception": ValueError("Invalid file descriptor: -1"),
-        }
-        loop.call_soon_threadsafe(loop.call_exception_handler, late)
-
-    [record] = caplog.records
-    assert record.message.startswith("no file descriptor is left for another connection")
+def test_a_connection_without_a_request_is_closed(monkeypatch):
+    monkeypatch.setattr(server, "_IDLE_SECONDS", 0.05)
+    with running() as live, live.connect() as connection:
+        assert read_all(connection) == b""
 
 
 def test_a_request_whose_client_has_gone_is_not_translated():
