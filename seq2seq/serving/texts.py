@@ -195,9 +195,12 @@ class SplitHtml:
         paths: list[list[Path]] = []
         end = 0
         for sentence in map(str.strip, self._split(text)):
-            start = text.index(sentence, end)
-            end = start + len(sentence)
-            paths.append([all_paths[place] for place in kept[start:end]])
+            rest = sentence
+            while (start := text.find(rest, end)) < 0:  # a symbol is put before each sentence
+                rest = rest.partition(" ")[2]
+            end = start + len(rest)
+            own = [all_paths[place] for place in kept[start:end]]
+            paths.append(own[:1] * (len(sentence) - len(rest)) + own)
             self.sentences.append(sentence)
         self._runs.append(_Run(nodes, paths, (before, after)))
 

@@ -148,6 +148,12 @@ def test_a_token_of_several_words_and_marks_has_the_tags_of_one_word():
     assert found == "<p>At <b>12:30</b> <a>x.de/</a> there</p>"
 
 
+def test_a_symbol_that_is_put_before_each_sentence_is_read():
+    split = SplitHtml("<p>@ Ja. <b>Nein</b>.</p>", lambda _: ["@ Ja.", "@ Nein."])
+
+    assert split.join(["@ YES.", "@ NO."]) == "<p>@ YES. <b>@ NO</b>.</p>"
+
+
 def test_a_run_without_a_translation_is_joined_again():
     split = SplitHtml("<p>Ja</p>", split_sentences)
 
