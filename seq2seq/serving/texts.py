@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 import numpy as np
 
 from seq2seq.inference.translations import TranslatedHypothesis, Translation
+from seq2seq.text.rules import lowered
 from seq2seq.text.sentences import join_sentences
 
 if TYPE_CHECKING:
@@ -371,10 +372,10 @@ def _starts(text: str, labels: Sequence[str]) -> list[int]:
     """
     starts: list[int] = []
     position = 0
-    folded = "".join(each.lower()[:1] for each in text)  # of the same length
+    text_lowered = lowered(text)
     for label in labels:
-        surface = label.replace("\u2581", " ").strip().lower()
-        place = folded.find(surface, position) if surface else -1
+        surface = lowered(label.replace("\u2581", " ").strip())
+        place = text_lowered.find(surface, position) if surface else -1
         start = position if place < 0 else place
         while start < len(text) - 1 and text[start].isspace():
             start += 1

@@ -53,6 +53,9 @@ _WORD_START, _WORD_END = r"(?<![\w])", r"(?![\w])"
 _CODE = r"[A-Z\d]+[a-z]?"
 _EMOJI = "\u2600-\u27bf\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff"
 _EMOJI_PARTS = "\ufe0f\u200d\u20e3\U0001f3fb-\U0001f3ff"
+_TELEPHONE = r"\+[\d](?:[ /-]?[\d])+"
+_AMBIGUOUS = r"\+[\d]+(?:[ /-]?[\d]+)+"
+"""`_TELEPHONE` in earlier checkpoints; its time doubled with each digit."""
 PATTERNS: Mapping[str, str] = {
     "tags": r"</?[A-Za-z][^<>]*>",
     "emails": r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
@@ -67,12 +70,13 @@ PATTERNS: Mapping[str, str] = {
     ),
     # KR-7008/c, A4, 3M and MP3, but neither 3D-Drucker nor 1990s.
     "codes": (
-        rf"{_WORD_START}(?=[\w/.-]*[\d])(?=[\w/.-]*[A-Z]){_CODE}(?:[-/._](?:{_CODE}|[a-z]))*"
+        rf"{_WORD_START}(?=[A-Z\d])(?=[\w/.-]*[\d])(?=[\w/.-]*[A-Z])"
+        rf"{_CODE}(?:[-/._](?:{_CODE}|[a-z]))*"
         r"(?![\w]|-[\w])"
     ),
     # +49 30 1234, 5, -73,24, 12:30, 1.5.2024 and 10 000.
     "numbers": (
-        rf"\+[\d]+(?:[ /-]?[\d]+)+{_WORD_END}"
+        rf"{_TELEPHONE}{_WORD_END}"
         rf"|{_WORD_START}-?[\d]+(?:[.,:/'\u2019-][\d]+| [\d]{{3}}(?![\d]))*{_WORD_END}"
     ),
     "emoji": f"(?:[{_EMOJI}][{_EMOJI_PARTS}]*)+",
@@ -113,7 +117,11 @@ class TextRules:
     """Regular expressions of the spans to protect, by name; the first match counts."""
 
     def __post_init__(self) -> None:
-        named = (f"(?P<{name}>{pattern})" for name, pattern in self.patterns.items())
+        patterns = {
+            name: pattern.replace(_AMBIGUOUS, _TELEPHONE) for name, pattern in self.patterns.items()
+        }
+        object.__setattr__(self, "patterns", patterns)
+        named = (f"(?P<{name}>{pattern})" for name, pattern in patterns.items())
         object.__setattr__(self, "_pattern", re.compile("|".join(named)))
 
     def normalize(self, text: str) -> str:
@@ -195,6 +203,11 @@ def split_words(text: str) -> list[str]:
 def restore(text: str, spans: Sequence[str]) -> str:
     """Return a text of the model with the originals in place of symbols."""
     return text.translate(dict(zip(map(ord, SYMBOLS), spans, strict=False))) if spans else text
+
+
+def lowered(text: str) -> str:
+    """Return a text in lower case that has as many characters as before."""
+    return "".join(character.lower()[:1] for character in text)
 
 
 _LETTERS = re.compile(r"[^\W\d_]+")

@@ -48,6 +48,7 @@ _PRONOUN = re.compile(r"(?<!\w)[a-z]+\s+I\.\Z")
 _I_AM = re.compile(r"(?<!\w)I\s+am\s*\Z")
 _SECOND_NUMBER = re.compile(r"(?<!\w)(?:[0-9]{1,2}|[IVX]+)\.\s+\S+\s+\Z")
 _ADDRESS = re.compile(r"\W*(?:[a-z]+://|www\.)[!-~]*|[!-?A-~]+@[!-?A-~]+\.[!-?A-~]+")
+_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 _SPACE = re.compile(r"\s+")
 _WITHOUT_SPACES = re.compile(f"[{RULES['without_spaces']}]")
 
@@ -57,7 +58,7 @@ def split_sentences(text: str) -> list[str]:
 
     A sentence does not end after an initial (J. Bach), an ordinal (am 3. Mai) or an abbreviation
     (Dr.), nor before a lower-case letter, unless the text has no capitals. Nor does it end in a
-    Japanese quotation.
+    Japanese quotation or in a tag of markup.
 
     Example:
         >>> split_sentences("Am 3. Mai kam Dr. Bach. Es regnete!")
@@ -68,10 +69,11 @@ def split_sentences(text: str) -> list[str]:
     sentences: list[str] = []
     start = 0
     is_lower = text.islower()
+    in_tags = {place for tag in _TAG.finditer(text) for place in range(tag.start() + 1, tag.end())}
     for gap in _GAP.finditer(text):
         last, end = gap.end("mark"), gap.end()
         last = gap.start() if last < 0 else last
-        if last <= start or end == len(text):
+        if last <= start or end == len(text) or last in in_tags:
             continue
         before, after = text[max(start, last - _CONTEXT) : last], text[end : end + _CONTEXT]
         if last < end:

@@ -15,7 +15,7 @@ from seq2seq.data.config import DataConfig, FilesConfig, Normalization, Tokenize
 from seq2seq.data.corpus import Corpus, Pair, converted
 from seq2seq.registry import Registry
 from seq2seq.special_tokens import UNK
-from seq2seq.text.rules import IDENTITY, KEPT, PATTERNS, SYMBOLS, TextRules, split_words
+from seq2seq.text.rules import IDENTITY, KEPT, PATTERNS, SYMBOLS, TextRules, lowered, split_words
 
 logger = logging.getLogger(__name__)
 
@@ -97,6 +97,8 @@ class TokenizerPair(NamedTuple):
 def word_indices(text: str, surfaces: Sequence[str | None]) -> list[int]:
     """Return for each token the index in `split_words(text)` of the word in which it begins.
 
+    A text in capitals may have tokens in ordinary case.
+
     Args:
         text: Text of the tokens, with any whitespace.
         surfaces: Characters of each token; None if they are unknown. A token without visible
@@ -105,14 +107,16 @@ def word_indices(text: str, surfaces: Sequence[str | None]) -> list[int]:
     Example:
         >>> word_indices("ein Hund.", ["ein", " Hu", "nd", "."])
         [0, 1, 1, 1]
+        >>> word_indices("EIN HUND.", ["Ein", " hu", "nd", "."])
+        [0, 1, 1, 1]
     """
     words = ["".join(word.split()) for word in split_words(text)]
-    characters = "".join(words)
+    characters = lowered("".join(words))
     owners = [index for index, word in enumerate(words) for _ in word] or [0]
     indices = []
     position = 0
     for surface in surfaces:
-        visible = None if surface is None else "".join(surface.split())
+        visible = None if surface is None else lowered("".join(surface.split()))
         found = characters.find(visible, position) if visible else -1
         start = position if found < 0 else found
         indices.append(owners[min(start, len(owners) - 1)])

@@ -44,9 +44,11 @@ class SentenceRules {
   split(text) {
     const sentences = [], isLower = /\p{Lowercase}/u.test(text) && !/[\p{Uppercase}\p{Lt}]/u.test(text);
     let start = 0;
+    const inTags = new Set([...text.matchAll(/<\/?[A-Za-z][^<>]*>/g)].flatMap(({ 0: tag, index }) =>
+      [...Array(tag.length - 1).keys()].map((place) => index + 1 + place)));
     for (const { 0: gap, index, groups } of text.matchAll(this.gap)) {
       const last = index + (groups.mark ?? "").length, end = index + gap.length;
-      if (last <= start || end === text.length) continue;
+      if (last <= start || end === text.length || inTags.has(last)) continue;
       const before = [...text.slice(Math.max(start, last - 2 * CONTEXT), last)].slice(-CONTEXT).join("");
       const after = [...text.slice(end, end + 2 * CONTEXT)].slice(0, CONTEXT).join("");
       let isEnd;
