@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -67,8 +68,17 @@ def _description(model: Runtime, examples: Sequence[str]) -> dict[str, object]:
     }
 
 
-_CLASSES = {"w": r"\p{L}\p{N}_", "d": r"\p{Nd}"}
+_CLASSES = {"w": r"\p{L}\p{N}_", "d": r"\p{Nd}", "s": r"\s\x1c-\x1f\x85"}
 """The contents of Python's character classes, for JavaScript, whose own classes are ASCII only."""
+_WORD = f"[{_CLASSES['w']}]"
+_OUTSIDE = {name.upper(): f"[^{content}]" for name, content in _CLASSES.items()} | {
+    "b": f"(?:(?<={_WORD})(?!{_WORD})|(?<!{_WORD})(?={_WORD}))",
+    "A": "^",
+    "Z": "$",
+}
+"""What else a backslash makes special, outside of a character class."""
+_PARTS = re.compile(r"\\.|\{\d+,?\d*\}|.", re.DOTALL)
+"""An escaped character, a number of repetitions, or another character."""
 
 
 def javascript_pattern(patterns: Mapping[str, str]) -> str:
@@ -87,17 +97,24 @@ def javascript_pattern(patterns: Mapping[str, str]) -> str:
 def _translated(pattern: str) -> str:
     parts: list[str] = []
     is_in_class = False
-    characters = iter(pattern)
-    for character in characters:
-        if character != "\\":
-            is_in_class = character == "[" or (is_in_class and character != "]")
-            parts.append(character)
+    for part in _PARTS.findall(pattern):
+        if len(part) == 1:
+            is_bare = part in "{}" or (part == "]" and not is_in_class)
+            parts.append(f"\\{part}" if is_bare else part)
+            is_in_class = part == "[" or (is_in_class and part != "]")
             continue
-        escaped = next(characters)
-        if escaped in _CLASSES:
+        escaped = part[1]
+        if part[0] == "{" or escaped in "nrtfvxu":
+            parts.append(part)
+        elif escaped in _CLASSES:
             parts.append(_CLASSES[escaped] if is_in_class else f"[{_CLASSES[escaped]}]")
+        elif escaped in _OUTSIDE and not is_in_class:
+            parts.append(_OUTSIDE[escaped])
         elif escaped.isalnum():
-            parts.append(f"\\{escaped}")
+            raise ValueError(
+                f"tokenizer.protect={pattern}: a browser has no {part} with the same meaning; "
+                "write it in another way, and train again"
+            )
         else:  # JavaScript does not let every character be escaped
             parts.append(f"\\u{{{ord(escaped):x}}}")
     return "".join(parts)

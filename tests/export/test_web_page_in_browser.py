@@ -177,6 +177,17 @@ def test_text_without_words_shows_nothing(shown):
     assert not shown.find_element(By.CLASS_NAME, "weights").is_displayed()
 
 
+def test_a_line_without_tokens_stays_as_it_is(shown):
+    shown.execute_script(
+        "translator.model.keepsOtherText = false; translator.source.encode = () => [];write('zwei')"
+    )
+    wait_for(shown, "return !isBusy")
+    texts = shown_texts(shown)
+    shown.execute_script("translator.model.keepsOtherText = true; delete translator.source.encode")
+
+    assert texts == ["zwei"]
+
+
 def test_an_error_takes_the_place_of_the_translations(shown):
     shown.execute_script("translator.graphs.onStep = async () => { throw new Error('no memory'); }")
     shown.execute_script("write('zwei')")

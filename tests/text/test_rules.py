@@ -73,6 +73,24 @@ def test_the_page_follows_the_same_rules():
     assert found == expected
 
 
+@needs_node
+def test_the_page_reads_own_patterns_as_python_does():
+    own = TextRules(True, {"own1": r"{[a-z]+}|\bx\W[\d]{2}\b|[\]}]\s\x41"})
+    lines = ["a {b_c} {bc} x-12 \u00e4x-12 x-123 x-\u0661\u0662 xy12", "x\u00e412 ] A} A"]
+    rules = {"normalizes": True, "pattern": javascript_pattern(own.patterns)}
+
+    found = run_scripts(
+        "sentences.js", "rules.js", function=FUNCTION, data={"rules": rules, "lines": lines}
+    )
+
+    assert [spans for _, spans, _ in found] == [list(own.prepare(line).spans) for line in lines]
+    assert sum(len(spans) for _, spans, _ in found) == 5
+    with pytest.raises(
+        ValueError, match=r"protect=a\\B: a browser has no \\B with the same meaning"
+    ):
+        javascript_pattern({"own1": r"a\B"})
+
+
 def test_normalization_keeps_every_visible_character():
     for code in range(0x20, 0x110000):
         if not 0xD800 <= code < 0xE000:

@@ -97,6 +97,7 @@ class Translator {
     const isRecased = this.model.recases && inCapitals(text);
     const read = isRecased ? recase(text, (word) => this.cost(word)) : text;
     const ids = BLANK.test(line) ? [] : this.source.encode(read);
+    if (!ids.length && !BLANK.test(line)) return this.keep(line); // only invisible characters
     // Several segmentations may have one text, so the search returns more than are shown.
     const most = config.n_best === 1 ? 1 : config.beam_size;
     const found = ids.length
