@@ -115,10 +115,10 @@ class SentenceSplitter:
 
     def _cut(self, sentence: str, most_tokens: int) -> list[str]:
         """Return the sentence, or its parts if it has too many tokens."""
-        if not self._is_longer(sentence, most_tokens):
-            return [sentence]
         start = self._leading_symbols(sentence)
         text = sentence[len(start) :].strip()
+        if len(text) < 2 or not self._is_longer(sentence, most_tokens):
+            return [sentence]
         middle = max(text.find(" ", len(text) // 2), text.rfind(" ", 0, len(text) // 2))
         middle = middle if middle > 0 else len(text) // 2
         halves = (text[:middle], text[middle:])

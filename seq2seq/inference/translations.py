@@ -78,8 +78,9 @@ class Translation(NamedTuple):
 
     @property
     def lost_spans(self) -> list[str]:
-        """Return the numbers, codes, addresses and the like that the translation lacks."""
-        return lost_spans(self.source, self.text)
+        """Return the numbers, codes, addresses and protected spans that the translation lacks."""
+        lost = lost_spans(self.source, self.text)
+        return lost + [each for each in self.spans if each not in self.text and each not in lost]
 
     @property
     def best(self) -> TranslatedHypothesis:

@@ -112,6 +112,12 @@ def test_a_sentence_of_very_many_tokens_is_cut_into_tagged_parts(text, habits):
     assert all(part.startswith("<2b>") for part in parts)
 
 
+def test_a_line_of_nothing_but_leading_symbols_stays_whole():
+    splitter = make_splitter(num_tokens=len, leading_symbols=lambda line: line)
+
+    assert splitter.parts("<2b>" * 500) == (["<2b>" * 500], True)
+
+
 def test_short_lines_are_not_tokenized():
     splitter = make_splitter(num_tokens=lambda line: 1 // 0)
 

@@ -32,6 +32,12 @@ def two_hypotheses():
     return Translation("ja", [4, UNK], ["j", "<unk>", "</s>"], [found, worse])
 
 
+def test_a_protected_span_of_any_pattern_may_be_lost():
+    translation = two_hypotheses()._replace(source="foo_bar kostet 5", spans=("foo_bar", "yes"))
+
+    assert translation.lost_spans == ["5", "foo_bar"]
+
+
 def test_repr_is_short_and_names_text_and_score():
     translation = two_hypotheses()
 
