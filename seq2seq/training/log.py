@@ -106,7 +106,8 @@ class _ConsoleHandler(logging.Handler):
         text = self.format(record)
         if self._label:
             text = "\n".join(f"{self._label}: {line}".rstrip() for line in text.splitlines())
-        tqdm.write(text, file=sys.stderr)
+        with contextlib.suppress(OSError):  # the terminal or the reader of a pipe has gone
+            tqdm.write(text, file=sys.stderr)
 
 
 class ProgressDisplay:
@@ -132,7 +133,8 @@ class ProgressDisplay:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._bar.close()
+        with contextlib.suppress(OSError):
+            self._bar.close()
 
     def update(self, progress: Progress, result: UpdateResult) -> None:
         """Show the progress after an update, if it is time to."""
@@ -149,7 +151,8 @@ class ProgressDisplay:
         self._interval, self._shown_at = Interval(), now
         share = progress.share(self._config)
         self._bar.set_postfix_str(f"loss {loss:.3f}, {speed:.0f} tokens/s", refresh=False)
-        self._bar.update(100 * share - self._bar.n)
+        with contextlib.suppress(OSError):
+            self._bar.update(100 * share - self._bar.n)
         if self._bar.disable:
             finished = share - self._began_share
             left = (now - self._began_at) * (1 - share) / max(finished, 1e-9)

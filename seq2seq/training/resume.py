@@ -146,10 +146,11 @@ def load_start(config: TrainConfig, directory: RunDirectory) -> Checkpoint | Non
     if config.resume:
         if directory.last.exists():
             return _load_last(directory.last)
-        if directory.results.exists():
+        # A run that is killed before its first last.pt has validated once at most.
+        if directory.results.exists() or len(directory.read_validations()) > 1:
             raise ValueError(
-                f"resume=true: {directory.path} is a run that has ended, without last.pt; restore "
-                f"it, {_START_AGAIN}"
+                f"resume=true: {directory.path} is a run without last.pt; restore it, "
+                f"{_START_AGAIN}"
             )
         logger.info("resume=true: no checkpoint was written yet; the run starts again")
     return load_initial_checkpoint(config)
@@ -272,6 +273,7 @@ def continue_training(trainer: Trainer, state: TrainingState, *, saved: TrainCon
         progress.forget_best()
         message = "the choice of the best checkpoint starts over, because %s changed"
         logger.warning(message, ", ".join(changes))
+    progress.best = progress.best[: config.training.validation.keep_best]
     trainer.updater.load_state(state["updater"])
     # Another number of processes or of accumulated batches changes the number of updates per epoch.
     progress.continue_epoch(len(trainer.groups_of_epoch()))

@@ -134,7 +134,9 @@ class RunDirectory:
         """
         if not self.validations.exists():
             return []
-        kept = cast(list[dict[str, float]], self._read_object(self.validations)["validations"])
+        kept = cast(
+            list[dict[str, float]], self._read_object(self.validations).get("validations", [])
+        )
         # Earlier versions also kept attention maps.
         return [{name: value for name, value in each.items() if name != "maps"} for each in kept]
 

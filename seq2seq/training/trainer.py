@@ -84,6 +84,8 @@ class Trainer:
         training, progress, is_first = self.config.training, self.progress, self.ranks.is_first
         if is_first:
             self._delete_steps()  # a killed process may have left some
+            if not progress.is_finished(training):  # results of a smaller budget
+                self.directory.results.unlink(missing_ok=True)
         self._began = time.monotonic() - progress.seconds
         first_update = progress.update + 1
         save_seconds = 60 * (training.save_every_minutes or math.inf)
@@ -248,7 +250,7 @@ class Trainer:
             progress.update,
             progress.epochs,
             progress.seconds / 60,
-            evaluation,
+            str(evaluation),  # the log of other ranks keeps what it gets, so not its arrays
             "; ranked by the loss" if value <= 0 and metric is not Metric.loss else "",
         )
         if self.ranks.is_first:
@@ -257,8 +259,9 @@ class Trainer:
             board.position("valid", progress)
             board.samples(evaluation, update=progress.update)
         for name, other in others.items():
-            logger.info("update %d, %s %s", progress.update, name, other)
+            logger.info("update %d, %s %s", progress.update, name, str(other))
             board.other_validation(name, other, update=progress.update)
+        progress.seconds = self.ranks.share_from_first(self._seconds_so_far())
         self._save_last(board)
 
     def _keep_best(self, model: Seq2Seq) -> None:

@@ -1,3 +1,4 @@
+import io
 import logging
 import sys
 from pathlib import Path
@@ -32,6 +33,35 @@ def test_a_quiet_log_writes_only_to_the_file_which_is_continued(tmp_path, capsys
     assert capsys.readouterr().err == ""
     lines = (tmp_path / "train.log").read_text().splitlines()
     assert [line.split()[-1] for line in lines] == ["first", "second"]
+
+
+class Terminal(io.StringIO):
+    """A terminal that may go."""
+
+    has_gone = False
+
+    def isatty(self):
+        return True
+
+    def write(self, text):
+        if self.has_gone:
+            raise BrokenPipeError
+        return len(text)
+
+
+def test_a_console_that_has_gone_stops_neither_the_run_nor_the_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    run = Run(monkeypatch, budget(max_updates=200), quiet=False)
+    with RunLog(quiet=False) as log:
+        log.open(tmp_path / "train.log")
+        sys.stderr.has_gone = True
+        logger.info("first")
+        with run.display:
+            for _ in range(60):
+                run.update(loss=3.0, num_tokens=10, seconds=10.0)
+        logger.info("last")
+
+    assert (tmp_path / "train.log").read_text().endswith("INFO last\n")
 
 
 def test_a_run_without_standard_error_writes_nothing_to_standard_output(

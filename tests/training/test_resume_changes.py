@@ -11,6 +11,7 @@ from tiny_training import tiny_config, tiny_run, tiny_trainer, training_state
 from seq2seq.config.schema import load_config
 from seq2seq.training.progress import Progress
 from seq2seq.training.resume import check_changes, continue_training
+from seq2seq.training.updates import NonFiniteError, Updater
 
 SHORT = ("training.max_updates=4", "training.schedule.name=constant", "training.max_epochs=9")
 WHERE = "checkpoints/mine"
@@ -129,12 +130,13 @@ def test_keys_of_the_training_data_allow_other_data(tmp_path, caplog) -> None:
     ],
 )
 def test_scores_that_cannot_be_compared_are_forgotten(tmp_path, override, is_forgotten) -> None:
-    trainer = tiny_trainer(tmp_path)
+    keeps = "training.validation.keep_best=2"
+    trainer = tiny_trainer(tmp_path, keeps)
     best = [(3.0, 8), (2.0, 4)]
     before = Progress(best=best, since_best=1, update=9, validated_update=9)
 
     state = {**training_state(trainer), "progress": asdict(before)}
-    continue_training(trainer, state, saved=tiny_config(tmp_path, *override.split()))
+    continue_training(trainer, state, saved=tiny_config(tmp_path, keeps, *override.split()))
 
     progress = trainer.progress
     expected = ([], 0, 0) if is_forgotten else (best, 1, 9)
@@ -197,3 +199,41 @@ def test_resume_auto_begins_a_run_without_changes(tmp_path) -> None:
 
     assert "resume_changes: []" in (tmp_path / "runs" / "tiny" / "config.yaml").read_text()
     assert tiny_config(tmp_path, "resume_changes=[seed]").resume_changes == ["seed"]
+
+
+def test_a_failed_continuation_leaves_no_results_of_the_smaller_budget(
+    tmp_path, monkeypatch
+) -> None:
+    tiny_run(tmp_path, *SHORT)
+    results = tmp_path / "runs" / "tiny" / "results.json"
+    assert results.exists()
+
+    def fail(*_, **keywords):
+        raise NonFiniteError("the loss is nan")
+
+    monkeypatch.setattr(Updater, "update_weights", fail)
+    more = ("resume=true", "training.max_updates=40", "resume_changes=[training]")
+    with pytest.raises(NonFiniteError):
+        tiny_run(tmp_path, *SHORT, *more)
+
+    assert not results.exists()
+
+
+def test_a_run_that_has_validated_does_not_start_again_without_last_pt(tmp_path) -> None:
+    tiny_run(tmp_path, *SHORT, "training.validation.every_updates=1")
+    run = tmp_path / "runs" / "tiny"
+    for name in ("last.pt", "results.json"):
+        (run / name).unlink()
+
+    with pytest.raises(ValueError, match=r"tiny is a run without last\.pt; restore it, "):
+        tiny_run(tmp_path, *SHORT, "training.validation.every_updates=1", "resume=auto")
+
+
+def test_fewer_checkpoints_are_kept_after_a_change(tmp_path) -> None:
+    trainer = tiny_trainer(tmp_path, "training.validation.keep_best=2")
+    state = training_state(trainer)
+    state["progress"]["best"] = [(3.0, 6), (2.0, 4), (1.0, 2)]
+
+    continue_training(trainer, state, saved=trainer.config)
+
+    assert trainer.progress.best_updates == [6, 4]

@@ -143,6 +143,23 @@ def test_the_loss_ranks_checkpoints_with_a_bleu_near_zero_and_the_log_says_so(
     assert sum(each.endswith("; ranked by the loss") for each in caplog.messages) == 4
 
 
+def test_a_validation_that_uses_up_the_minutes_ends_the_training(make, monkeypatch):
+    clock = [0.0]
+    original = Evaluator.evaluate
+
+    def evaluate(self, model, *, slow):
+        clock[0] += 60
+        return original(self, model, slow=slow)
+
+    monkeypatch.setattr(Evaluator, "evaluate", evaluate)
+    monkeypatch.setattr(Trainer, "_seconds_so_far", lambda _: clock[0])
+    trainer = make("training.max_minutes=1", "training.validation.every_updates=2")
+
+    trainer.train()
+
+    assert trainer.progress.update == 2
+
+
 def test_the_average_of_the_weights_is_validated_and_kept_and_the_raw_ones_continue(
     make, monkeypatch
 ):
