@@ -93,7 +93,9 @@ class StudySummary(Callback):
             attributions: Whether attention is compared with erasure and gradient.
         """
         self.baseline = None if baseline is None else as_typed(baseline)
-        self.interventions = list(interventions)
+        self.interventions = (
+            [interventions] if isinstance(interventions, str) else list(interventions)
+        )
         self.length_bins = [length_bins] if isinstance(length_bins, int) else list(length_bins)
         self.attributions = attributions
 
@@ -293,6 +295,8 @@ def stopped_sweeps_in_one_line() -> Iterator[None]:
             line = (
                 f"error: the process of a job was killed, perhaps because memory ran out; {again}"
             )
+        elif type(error).__name__ == "FailedJobError" or "srun" in str(error):  # of submitit
+            line = f"error: no job was started: {' '.join(str(error).split())}; {again}"
         elif type(error).__module__.startswith("submitit."):
             line = (
                 f"error: a job ended without a result, see {sweep / '.submitit'}/; others may "

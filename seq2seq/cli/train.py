@@ -64,6 +64,11 @@ def _load_and_train() -> None:
     sys.argv[1:] = options_first(sys.argv[1:])
     if any(each.startswith(_OTHER_FILE) for each in sys.argv[1:]):
         sys.argv += _HYDRA_SETTINGS
+    sys.argv[1:] = [
+        part
+        for each in sys.argv[1:]
+        for part in (each.split("=", 1) if each.startswith("--config-path=") else [each])
+    ]
     for place, option in enumerate(sys.argv[:-1]):
         if option in ("--config-path", "-cp"):  # Hydra would search beside this module
             sys.argv[place + 1] = str(Path(sys.argv[place + 1]).resolve())

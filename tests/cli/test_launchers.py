@@ -208,7 +208,12 @@ class LostJobError(RuntimeError):
     """Named like an error of submitit."""
 
 
-LostJobError.__module__ = "submitit.core.utils"
+class FailedJobError(RuntimeError):
+    """Named like another one."""
+
+
+LostJobError.__module__ = FailedJobError.__module__ = "submitit.core.utils"
+NO_SLURM = 'Could not detect "srun", are you indeed on a slurm cluster?'
 
 
 @pytest.mark.parametrize(
@@ -216,6 +221,8 @@ LostJobError.__module__ = "submitit.core.utils"
     [
         (BrokenExecutor(), "the process of a job was killed, perhaps because memory ran out; "),
         (LostJobError(), "a job ended without a result, see there/.submitit/; others may still"),
+        (FailedJobError("sbatch:\n bad partition"), "no job was started: sbatch: bad partition; "),
+        (RuntimeError(NO_SLURM), f"no job was started: {NO_SLURM}; repeat the command"),
     ],
 )
 def test_a_lost_job_is_one_line_that_says_how_to_go_on(error, line, capsys):

@@ -177,6 +177,7 @@ def test_the_summary_writes_the_tables(tmp_path, capsys):
     ("options", "line"),
     [
         ({"interventions": ["unifrom"]}, "unknown intervention 'unifrom'; one of: .*"),
+        ({"interventions": "unifrom"}, "unknown intervention 'unifrom'; one of: .*"),
         (
             {"attributions": "maybe"},
             r"hydra\.callbacks\.study\.attributions=maybe must be true or false",

@@ -107,7 +107,7 @@ def test_a_directory_that_holds_a_run_is_refused_unless_told_what_to_do(
 def test_a_run_is_repeated_from_its_configuration(train, train_refusal, corpus, work):
     checkpoints = work / "checkpoints"
     first = train(*corpus, "training.max_updates=2", "run_name=first")
-    again = ["--config-path", "checkpoints/first", "--config-name", "config"]
+    again = ["--config-path=checkpoints/first", "--config-name", "config"]
 
     code, _, err = train(*again, "run_name=again")
 
