@@ -79,7 +79,7 @@ def report(config: ReportConfig) -> None:
             paper=config.format,
         )
     print(shown)
-    print(f"\n{list_files(output)}", file=sys.stderr)
+    print(f"\n{list_files(output, with_paper=config.format is not None)}", file=sys.stderr)
 
 
 if __name__ == "__main__":

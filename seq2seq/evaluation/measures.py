@@ -155,7 +155,7 @@ class Perplexity(Loss):
     is_detail = False
 
     def score(self, statistics: Array) -> Array:
-        return np.asarray(np.exp(np.minimum(ratio(statistics), 700)))
+        return np.asarray(np.exp(np.minimum(ratio(statistics), 88)))  # the most of a float32
 
 
 class CharacterLoss(Measure):

@@ -169,7 +169,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def p_text(p_value: float, covers: str = "") -> str:
     """Return a p-value as text; a star says that it covers `SENTENCES_ONLY`."""
     star = "*" if covers == SENTENCES_ONLY else ""
-    return (f"{p_value:.3f}" if p_value >= 0.0005 else "<0.001") + star
+    text = f"{p_value:.3f}" if p_value >= 0.0005 else "<0.001"
+    is_rounded_up = p_value < LEVEL <= float(text.removeprefix("<"))  # to what is not significant
+    return (f"<{LEVEL}" if is_rounded_up else text) + star
 
 
 def _scores(runs: Array, score: Score) -> tuple[Array, ...]:

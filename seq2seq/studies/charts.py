@@ -45,9 +45,10 @@ _CURVES = {
 }
 """Title and unit of each curve, and whether its values depend on how a tokenizer splits text."""
 _OTHER_TOKENS = (
-    "The groups split the test set into different tokens: a word may be one token in one group and "
-    "several in another. The titles of charts with values per token say so. Compare their lines "
-    "only between groups with the same tokens; between all groups, compare the loss per character."
+    "The groups split the validation set into different tokens: a word may be one token in one "
+    "group and several in another. The titles of charts with values per token say so. Compare "
+    "their lines only between groups with the same tokens; between all groups, compare the loss "
+    "per character."
 )
 _MAX_POINTS = 400
 """Maximum number of points of a line, which bounds the size of the page."""
@@ -85,7 +86,10 @@ def curves_section(groups: Sequence[Group], notes: list[str]) -> Section:
             if not needed <= found.keys()
         ]
         of_groups.append([found for found in curves if needed <= found.keys()])
-    are_comparable = have_same_tokens(groups)
+    runs = [run.directory for group in groups for run in group.runs]
+    are_comparable = have_same_tokens(
+        run.read_statistics("valid") for run in runs if run.text("valid", "npz").is_file()
+    )
     charts = []
     for tag, (title, unit, is_per_token) in _CURVES.items():
         if is_per_token and not are_comparable:

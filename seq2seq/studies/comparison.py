@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from seq2seq.evaluation.measures import MEASURES
+from seq2seq.evaluation.measures import MEASURES, Statistics
 from seq2seq.evaluation.significance import (
     SENTENCES_ONLY,
     GroupComparison,
@@ -130,9 +130,9 @@ def compare_with_baseline(
     """
     if baseline is not None and not baseline.strip():
         raise ValueError("the baseline is empty; name a group, or remove the key to use the best")
-    if baseline is not None and not any(_fits(group, baseline) for group in groups):
+    if baseline is not None and groups and not any(_fits(group, baseline) for group in groups):
         labels = ", ".join(group.label for group in groups)
-        raise ValueError(f"baseline={baseline} is not a group of the study; one of: {labels}")
+        raise ValueError(f"baseline={baseline} is not a group with results; one of: {labels}")
     comparisons = [BaselineComparison(group=each, reason=_reason(each)) for each in groups]
     for members in _by_test_set(groups):
         fitting = [groups[i] for i in members if baseline is None or _fits(groups[i], baseline)]
@@ -160,7 +160,11 @@ def compare_measures(comparisons: Sequence[BaselineComparison], notes: list[str]
         notes: Groups that split the test set into other tokens add a line.
     """
     compared = [each for each in comparisons if each.baseline]
-    others = [each for each in compared if not have_same_tokens(_sides(each))]
+    others = [
+        each
+        for each in compared
+        if not have_same_tokens(run.statistics for side in _sides(each) for run in side.runs)
+    ]
     if others:
         titles = ", ".join(each.title for each in MEASURES.values() if each.is_per_token)
         notes.append(
@@ -190,11 +194,11 @@ def _compare(family: Sequence[BaselineComparison], measure: str) -> list[GroupCo
     return correct([compare_groups(*each, score=score) for each in sides])
 
 
-def have_same_tokens(groups: Iterable[Group]) -> bool:
-    """Return whether groups split each test sentence into the same number of tokens."""
-    runs = [run for group in groups for run in group.runs]
+def have_same_tokens(statistics: Iterable[Statistics]) -> bool:
+    """Return whether runs split each sentence of a set into the same number of tokens."""
+    runs = list(statistics)
     for name in ("loss", "coverage"):  # their counts are the numbers of target and source tokens
-        counts = [run.statistics[name][:, 0, 1] for run in runs if name in run.statistics]
+        counts = [run[name][:, 0, 1] for run in runs if name in run]
         if any(not np.array_equal(each, counts[0]) for each in counts):
             return False
     return True

@@ -156,7 +156,8 @@ class Group:
 
     def name_of(self, run: StudyRun) -> str:
         """Return the name of a run, for readers who know its group."""
-        return f"{self.label}, seed {run.seed}" if run.seed else run.name
+        is_known = run.seed and [each.seed for each in self.runs].count(run.seed) == 1
+        return f"{self.label}, seed {run.seed}" if is_known else run.name
 
     @property
     def best(self) -> StudyRun:

@@ -106,6 +106,8 @@ def write_tables(
         short.tables = [dataclasses.replace(table, caption=caption)]
     if paper is not None:
         write_paper([*page["sections"], short], directory / PAPER, paper)
+    elif (directory / PAPER).exists():
+        warnings.append(f"{PAPER}/ is from an earlier report; format=... writes it again.")
     texts = [f"warning: {text}" for text in (*warnings, *not_compared(study))]
     return "\n".join([shown, *stars(each.result for each in study.comparisons), *texts])
 
@@ -128,9 +130,10 @@ def find_differences(
     return Study(runs, comparisons, agreement, losses, notes, lengths)
 
 
-def list_files(directory: Path) -> str:
+def list_files(directory: Path, *, with_paper: bool = False) -> str:
     """Return the paths of what `write_tables` has written, one per line."""
-    paths = (directory / name for name in (LEADERBOARD, GROUPS, LENGTHS, LOSSES, REPORT, PAPER))
+    names = [LEADERBOARD, GROUPS, LENGTHS, LOSSES, REPORT, *[PAPER] * with_paper]
+    paths = (directory / name for name in names)
     return "\n".join(str(path) for path in paths if path.exists())
 
 

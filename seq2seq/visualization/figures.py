@@ -112,7 +112,7 @@ def draw_chart(title: str, y_label: str, kind: Kind, series: Sequence[Series]) -
     updates = {
         axis: [
             {name: [trace[name] for trace in traces[axis]] for name in ("x", "hovertemplate")},
-            {"xaxis.title.text": axis, "hovermode": modes[axis]},
+            {"xaxis.title.text": axis, "xaxis.autorange": True, "hovermode": modes[axis]},
         ]
         for axis in axes
     }

@@ -24,7 +24,8 @@ function sortBy(head) {
   const compare = (one, other) => {
     const [a, b] = [valueOf(one), valueOf(other)];
     if (a === null || b === null) return (a === null) - (b === null); // no value comes last
-    return sign * (isNumeric ? a - b : a.localeCompare(b, undefined, { numeric: true }));
+    // A column of swept values may consist of numbers, which only `Number` reads as such.
+    return sign * (a - b || String(a).localeCompare(b, undefined, { numeric: true }));
   };
   const body = table.tBodies[0];
   body.append(...[...body.rows].sort(compare));

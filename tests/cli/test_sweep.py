@@ -230,7 +230,7 @@ def test_the_summary_fails_if_a_run_failed(tmp_path, capsys):
 def test_an_unknown_baseline_does_not_cost_the_tables(tmp_path, capsys):
     summarise(write_study(tmp_path), baseline="odd")
 
-    assert capsys.readouterr().err.startswith("warning: baseline=odd is not a group of the study")
+    assert capsys.readouterr().err.startswith("warning: baseline=odd is not a group with results")
     assert (tmp_path / "groups.csv").exists()
 
 

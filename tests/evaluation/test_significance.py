@@ -19,6 +19,7 @@ from seq2seq.evaluation.significance import (
     compare_systems,
     correct,
     holm,
+    p_text,
 )
 
 METRICS = ("bleu", "chrf", "ter")
@@ -332,3 +333,11 @@ def test_corrected_intervals_have_the_level_at_which_holm_tests_their_comparison
     levels = [0.05 / 3, 0.05 / 4, 0.05 / 3, 0.05 / 3]
     assert halves == pytest.approx([stdtrit(20, 1 - level / 2) for level in levels])
     assert [each.p_corrected for each in found] == pytest.approx([0.08, 0.004, 0.06, 0.9])
+
+
+@pytest.mark.parametrize(
+    ("p_value", "text"),
+    [(0.0004, "<0.001"), (0.0494, "0.049"), (0.04996, "<0.05"), (0.05, "0.050"), (1.0, "1.000")],
+)
+def test_the_text_of_a_p_value_says_whether_it_is_significant(p_value, text):
+    assert p_text(p_value) == text

@@ -27,6 +27,7 @@ from seq2seq.studies.comparison import IN_TERMINAL, group_table
 from seq2seq.studies.runs import read_runs
 from seq2seq.training.curves import TensorBoard
 from seq2seq.training.progress import Progress
+from seq2seq.training.run_directory import RunDirectory
 
 TAG = "valid/loss"
 
@@ -114,10 +115,17 @@ def test_a_study_has_charts_with_a_line_for_each_group_that_has_the_measure(trai
     assert section.axes == ["Updates", "Minutes", "Target tokens"]
 
 
-def test_curves_per_token_of_groups_with_other_tokens_are_marked(trained):
+def test_curves_per_token_of_groups_with_other_tokens_are_marked(trained, monkeypatch):
     groups = read_groups(trained)
-    statistics = groups[1].runs[0].statistics
-    statistics["loss"] = statistics["loss"] + [0, 1]  # one more token in each sentence
+    read = RunDirectory.read_statistics
+
+    def with_more_tokens(self, split):
+        found = read(self, split)
+        if (self.path, split) == (groups[1].runs[0].directory.path, "valid"):
+            found["loss"] = found["loss"] + [0, 1]  # one more token in each sentence
+        return found
+
+    monkeypatch.setattr(RunDirectory, "read_statistics", with_more_tokens)
 
     section = curves_section(groups, [])
 

@@ -84,7 +84,7 @@ def test_runs_with_different_test_sets_or_signatures_are_not_compared(tmp_path):
 @pytest.mark.parametrize(
     ("baseline", "reason"),
     [
-        ("odd", "baseline=odd is not a group of the study; one of: dot, none"),
+        ("odd", "baseline=odd is not a group with results; one of: dot, none"),
         ("  ", "the baseline is empty; name a group"),
     ],
 )

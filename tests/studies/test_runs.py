@@ -289,3 +289,12 @@ def test_a_damaged_file_fails_its_run_alone(tmp_path, name, content, reason):
     assert (bad.name, bad.measures) == ("1-bad", {})
     assert bad.failure is not None
     assert reason in bad.failure
+
+
+def test_runs_of_a_group_with_one_seed_have_their_own_names(tmp_path):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        write_run(tmp_path / name, "attention=dot", f"seed={seed}")
+    write_run(tmp_path / "d", "attention=none", "seed=1")
+    group = next(each for each in group_runs(read_runs([tmp_path])) if each.label == "dot")
+
+    assert sorted(map(group.name_of, group.runs)) == ["a", "b", "dot, seed 2"]

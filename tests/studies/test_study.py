@@ -132,11 +132,14 @@ def test_a_single_run_is_compared_with_nothing(tmp_path):
 def test_a_report_without_interventions_removes_those_of_an_earlier_one(tmp_path):
     write_study(tmp_path)
     (tmp_path / "interventions.csv").write_text("group,intervention\n")
+    (tmp_path / "paper").mkdir()
 
     text, *_ = tables(tmp_path)
 
     assert "\nwarning: Removed the old interventions.csv; interventions=... writes a new" in text
+    assert "\nwarning: paper/ is from an earlier report; format=... writes it again." in text
     assert "interventions" not in list_files(tmp_path)
+    assert "paper" not in list_files(tmp_path)
 
 
 def test_a_full_disk_leaves_the_tables_of_before(tmp_path, monkeypatch):

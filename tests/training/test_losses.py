@@ -248,7 +248,7 @@ def test_a_new_loss_is_one_class_that_reads_the_contexts(form, free, monkeypatch
 
 
 def test_a_loss_beyond_floats_has_a_perplexity() -> None:
-    assert perplexity(1e9) == math.exp(700)
+    assert perplexity(1e9) == math.exp(88) < torch.finfo(torch.float32).max  # of TensorBoard
 
 
 SOURCE = ["a b", "c", "", "ab ba c", "a", "b a"]

@@ -143,6 +143,18 @@ def test_heads_sort_by_number_and_by_text_with_pointer_and_keys(show):
     assert [head.get_attribute("aria-sort") for head in heads] == ["ascending"]
 
 
+def test_swept_numbers_sort_by_their_values(show):
+    browser = show()
+    browser.execute_script(
+        "[...document.querySelector('table').tBodies[0].rows].forEach((row, index) => {"
+        "row.cells[0].textContent = ['0.5', '0.25', '0.001', '0.01'][index]; })"
+    )
+
+    click_head(browser, 0)
+
+    assert names(browser) == ["0.001", "0.01", "0.25", "0.5"]
+
+
 def test_the_axis_can_be_chosen(show):
     """A box with all groups appears only where they share positions."""
     browser = show()
