@@ -2,6 +2,7 @@
 
 import codecs
 import csv
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -10,7 +11,7 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 from seq2seq.files.paths import check_readable
-from seq2seq.files.text import decode_line, open_text, parallel, refuse_wide
+from seq2seq.files.text import check_is_text, decode_line, open_text, parallel
 
 MEMORIES = (".tmx", ".xlf", ".xliff", ".po")
 """File extensions of translation memories."""
@@ -71,6 +72,9 @@ def read_bitext(
     """
     for path in paths:
         check_readable(path, name=f"input={path}")
+    is_single = len(paths) == 1 and _kind(paths[0]) not in MEMORIES
+    if columns and not is_single and not any(_kind(path) in _TABLES for path in paths):
+        raise ValueError("columns chooses columns of a table, but no file is one; remove the key")
     has_sides = not any(_kind(path) in (*_TABLES, *MEMORIES) for path in paths)
     if has_sides and len(paths) == 2:
         return Bitext(source, target, list(map(_checked, _read_sides(*paths))))
@@ -104,7 +108,7 @@ def _lines(path: Path) -> Iterator[str]:
     with open_text(path) as file:
         for number, line in enumerate(file, start=1):
             if number == 1:
-                refuse_wide(str(path), line)
+                check_is_text(str(path), line)
             yield decode_line(line, number=number, errors="surrogateescape")
 
 
@@ -190,6 +194,13 @@ def _read_memory(
             own_source, own_target, pairs = (_read_po if kind == ".po" else _read_xliff)(path)
     except (ElementTree.ParseError, LookupError) as error:  # LookupError: an unknown encoding
         raise ValueError(f"{path}: damaged XML: {error}") from error
+    for chosen, own in ((source, own_source), (target, own_target)):
+        codes = [re.split("[-_]", each or "")[0].lower() for each in (chosen, own)]
+        if codes[0] != codes[1] and all(re.fullmatch("[a-z]{2,3}", code) for code in codes):
+            raise ValueError(
+                f"{path} has texts in {own}, not in {chosen}; correct source and target, and read "
+                "files of other languages by a command of their own"
+            )
     rows = [Row(f"{path}, entry {each[0]}", *each[1:]) for each in pairs]
     return source or own_source, target or own_target, rows
 
@@ -248,18 +259,23 @@ def _texts_in(texts: Sequence[tuple[str, str]], language: str) -> list[str]:
 
 def _read_xliff(path: Path) -> _Found:
     """Read the units of XLIFF 1.2 or the segments of XLIFF 2."""
-    pairs = []
-    for number, unit in enumerate(_elements(path, "trans-unit", "segment"), start=1):
+    pairs: list[tuple[int, str, str, str | None]] = []
+    languages: set[tuple[str | None, str | None]] = set()
+    for unit in _elements(path, "trans-unit", "segment", "file", "xliff"):
+        if unit.tag in ("file", "xliff"):
+            codes = (
+                unit.get("source-language", unit.get("srcLang")),
+                unit.get("target-language", unit.get("trgLang")),
+            )
+            languages |= {codes} if any(codes) else set()
+            continue
         target = unit.find("target")
         state = unit.get("state") or (target is not None and target.get("state")) or ""
         fault = "unfinished" if target is None or state.startswith(_UNFINISHED) else None
-        pairs.append((number, _text(unit.find("source")), _text(target), fault))
-    with open_text(path) as file:
-        for _event, element in ElementTree.iterparse(file, events=["start"]):
-            for names in (("source-language", "target-language"), ("srcLang", "trgLang")):
-                if element.get(names[0]):
-                    return element.get(names[0]), element.get(names[1]), pairs
-    return None, None, pairs
+        pairs.append((len(pairs) + 1, _text(unit.find("source")), _text(target), fault))
+    if len(languages) > 1:
+        raise ValueError(f"{path} has several pairs of languages; split it into a file for each")
+    return *next(iter(languages), (None, None)), pairs
 
 
 def _read_po(path: Path) -> _Found:

@@ -21,7 +21,7 @@ from seq2seq.checks import (
     as_yaml,
 )
 from seq2seq.special_tokens import SPECIAL_TOKENS
-from seq2seq.text.rules import PATTERNS
+from seq2seq.text.rules import PATTERNS, normalize
 
 # OmegaConf has no type for "a list or a dictionary"; `read_file_sets` checks the value.
 FileSets = Any
@@ -350,6 +350,10 @@ def check_symbol(symbol: object, *, key: str) -> str:
     """Return a text that a tokenizer can keep whole; raise ValueError for any other value."""
     if not isinstance(symbol, str) or symbol.split() != [symbol]:
         raise ValueError(f"{key}: {symbol!r} must be a string without spaces, such as '<2de>'")
+    if symbol != (visible := normalize(symbol)):
+        raise ValueError(
+            f"{key}: {symbol!r} has invisible or decomposed characters; write {visible!r}"
+        )
     if symbol in SPECIAL_TOKENS:
         raise ValueError(f"{key}: {symbol!r} is a special token; choose another string")
     return symbol

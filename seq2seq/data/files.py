@@ -12,8 +12,8 @@ from seq2seq.data.config import DataConfig, FilesConfig, FileSet, OnInvalid, rea
 from seq2seq.data.corpus import Corpora, Corpus, Pair, register_data, sha256
 from seq2seq.files.links import GoldLinks, check_links, parse_links
 from seq2seq.files.paths import check_readable, expand_home, file_sha256
-from seq2seq.files.text import MAX_LINE, decode_line, is_gzip, open_text, refuse_wide, too_long
-from seq2seq.text.rules import split_words
+from seq2seq.files.text import MAX_LINE, check_is_text, decode_line, is_gzip, open_text, too_long
+from seq2seq.text.rules import is_blank, split_words
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ def _count_lines(name: str, path: Path) -> int:
     num_ends, begun = 0, 0  # bytes of a line that continues in the next chunk
     with open_text(path) as file:
         start = chunk = file.read(_CHUNK_SIZE)
-        refuse_wide(f"data.{name}={path}", start)
+        check_is_text(f"data.{name}={path}", start)
         while chunk:
             first, last = chunk.find(b"\n"), chunk.rfind(b"\n")
             if begun + (len(chunk) if first < 0 else first) > MAX_LINE:
@@ -339,7 +339,7 @@ class _Reader:
         for side, text, path in zip(
             ("source", "target"), sides, (self.paths[0], self.paths[:2][-1]), strict=False
         ):
-            if not text.strip():
+            if is_blank(text):
                 message = f"{path}:{number}: the {side} is empty"
                 raise _InvalidPairError(message, key="empty_lines")
             if "\t" in text and not self.allow_tabs:

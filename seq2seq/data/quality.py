@@ -5,6 +5,7 @@ import html
 import html.entities
 import logging
 import re
+import sys
 import tempfile
 import unicodedata
 from collections import Counter
@@ -19,7 +20,7 @@ from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
 from seq2seq.data.batching import EncodedCorpus, Integers
 from seq2seq.files.atomic import naming
-from seq2seq.text.rules import normalize
+from seq2seq.text.rules import digits, normalize
 
 logger = logging.getLogger(__name__)
 
@@ -166,7 +167,7 @@ def _numbers(text: str) -> set[str]:
     """Return the digits of each number in a text, and of each part of these numbers."""
     found = _NUMBER.findall(text)
     parts = [part for number in found for part in re.findall(r"\d+", number)]
-    return {re.sub(r"\D", "", each).lstrip("0") for each in (*found, *parts)}
+    return {digits(each).lstrip("0") for each in (*found, *parts)}
 
 
 @dataclass
@@ -264,7 +265,7 @@ class PairRules:
             return 0
         found = _probabilities(text)
         other = max(found.values()) if instead is None else found.get(instead, 0)
-        return other / found[code]
+        return other / max(found[code], sys.float_info.min)  # very long texts have exactly 0
 
     def _is_swapped(self, source: str, target: str) -> bool:
         doubts = [

@@ -75,8 +75,14 @@ def decode_line(line: bytes, *, number: int, errors: str = "strict") -> str:
     return text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text
 
 
-def refuse_wide(name: str, start: bytes) -> None:
-    """Raise ValueError if a file begins as UTF-16 or UTF-32 does."""
+_PACKED = (b"\x1f\x8b", b"BZh91AY&SY", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")
+"""How gzip, bzip2, xz, Zstandard and zip files begin."""
+
+
+def check_is_text(name: str, start: bytes) -> None:
+    """Raise ValueError if a file begins as UTF-16, UTF-32 or a compressed file does."""
+    if start.startswith(_PACKED):
+        raise ValueError(f"{name} is compressed; unpack it, or end its name in .gz if it is gzip")
     if encoding := _wide_encoding(start):
         raise ValueError(
             f"{name} is {encoding}, not UTF-8; convert it with iconv -f {encoding} -t UTF-8"
@@ -108,7 +114,7 @@ def too_long(name: str, number: int) -> ValueError:
 
 def is_gzip(path: Path) -> bool:
     """Return whether the name of a file says that it is gzipped."""
-    return path.suffix == ".gz"
+    return path.suffix.lower() == ".gz"
 
 
 def damaged_gzip(name: str, error: Exception) -> ValueError:
@@ -148,7 +154,7 @@ class LineReader:
             if len(line) > MAX_LINE:
                 raise too_long(self.name, number)
             if number == 1:
-                refuse_wide(self.name, line)
+                check_is_text(self.name, line)
             yield self._decode(line, number)
         if self._num_invalid:
             logger.warning(

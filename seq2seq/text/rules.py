@@ -70,7 +70,7 @@ PATTERNS: Mapping[str, str] = {
     ),
     # KR-7008/c, A4, 3M and MP3, but neither 3D-Drucker nor 1990s.
     "codes": (
-        rf"{_WORD_START}(?=[A-Z\d])(?=[\w/.-]*[\d])(?=[\w/.-]*[A-Z])"
+        rf"{_WORD_START}(?=[A-Z\d])(?=[\w/.-]{{0,60}}[\d])(?=[\w/.-]{{0,60}}[A-Z])"
         rf"{_CODE}(?:[-/._](?:{_CODE}|[a-z]))*"
         r"(?![\w]|-[\w])"
     ),
@@ -157,7 +157,8 @@ class TextRules:
         if not self.patterns:
             return []
         pattern: re.Pattern[str] = self._pattern  # type: ignore[attr-defined]
-        return [match for match in pattern.finditer(text) if match.lastgroup != KEPT]
+        # An own pattern may match nothing between its look-arounds.
+        return [found for found in pattern.finditer(text) if found[0] and found.lastgroup != KEPT]
 
     def _replace(self, text: str, spans: Sequence[str]) -> str:
         """Replace the first occurrence of each span in the text by the span's symbol."""
@@ -292,7 +293,22 @@ def lost_spans(source: str, translation: str) -> list[str]:
 def _key(span: str) -> str:
     """Return the digits of a number, and any other span as it is."""
     is_number = not any(map(str.isalpha, span)) and any(map(str.isdigit, span))
-    return "".join(filter(str.isdigit, span)) if is_number else span
+    return digits(span) if is_number else span
+
+
+def digits(text: str) -> str:
+    """Return the digits of a text, of any script, as 0 to 9.
+
+    Example:
+        >>> digits("1.5 \u0661\u0662 \uff13")
+        '15123'
+    """
+    return "".join(str(unicodedata.digit(each)) for each in text if each.isdigit())
+
+
+def is_blank(text: str) -> bool:
+    """Return whether a text has no visible character."""
+    return not any(map(str.isprintable, text.strip())) and not normalize(text)
 
 
 IDENTITY = TextRules()

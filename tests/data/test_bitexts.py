@@ -205,6 +205,27 @@ def test_every_pair_is_read_with_its_place(tmp_path, files, options, languages, 
         ({"a.csv": "Ja, ein;Yes a\n"}, {}, r"a\.csv: commas and semicolons give equally many rows"),
         ({"a.csv": "Ja\rein,Yes\n"}, {}, r"a\.csv:1: new-line character seen in unquoted field"),
         ({"a.tsv": "Hund\tdog\n".encode("utf-16-le")}, {}, "a.tsv is UTF-16LE, .* -f UTF-16LE"),
+        (
+            {"a.tsv": gzip.compress(b"ja\tyes\n")},
+            {},
+            r"a\.tsv is compressed; unpack it, or ",
+        ),
+        (
+            {"a": "x\n", "b": "y\n"},
+            {"columns": ["1", "2"]},
+            "columns chooses columns of a",
+        ),
+        ({"a.xlf": XLIFF}, {"source": "de", "target": "en"}, "a.xlf has texts in en, not in de"),
+        (
+            {"a.xlf": XLIFF, "b.xlf": XLIFF_2.replace('"de"', '"fr"')},
+            {},
+            "b.xlf has texts in fr, not in de; correct source and target",
+        ),
+        (
+            {"a.xlf": f"<a>{XLIFF_2}{XLIFF_2.replace('en', 'fr')}</a>"},
+            {},
+            "a.xlf has several pairs of languages",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_refused(tmp_path, files, options, message):

@@ -131,6 +131,7 @@ SEVERAL = {"news": {"files": ["a.de", "a.en"], "weight": 2, "tag": "<x>"}, "talk
             for symbols, message in [
                 ([""], "user_symbols: '' must be a string without spaces, such as '<2de>'"),
                 (["<2 de>"], "user_symbols: '<2 de>' must be a string without spaces, such as"),
+                (["<\u200b>"], "user_symbols: '<\\u200b>' has invisible or decomposed characters"),
                 (["</s>"], "user_symbols: '</s>' is a special token; choose another string"),
                 (["<a>", "<b>", "<a>"], "user_symbols=[<a>,<b>,<a>] names a symbol twice"),
                 (["<a>", "<b>"], "vocabulary_size=6 must be more than 6, the number of special "),

@@ -174,6 +174,7 @@ ENGLISH = "The dog is sleeping in the garden all day today."
         (12 * "\u0434\u0430 ", ENGLISH, "language"),
         ("Ich habe 2 Hunde und 30 Katzen.", "I have 3 dogs and 40 cats.", "numbers"),
         ("Das kostet 1.000,50 Euro.", "That costs 1,000.50 euros.", None),
+        ("\u0661\u0662 \uff13\uff14", "12 34", None),
         ("Wir kommen um 14:30 Uhr.", "We will come at half past two.", None),
         ("Source", "de", "header"),
     ],
@@ -191,6 +192,12 @@ def test_a_fault_can_be_ignored_and_lengths_and_scripts_follow_the_typical_pair(
     assert {rules.fault(*pair) for pair in [*pairs, (20 * "a b ", 100 * "a b ")]} == {None}
     assert rules.fault(4 * "a b c d ", 4 * "a b c d ") == "ratio"
     assert rules.fault(8 * "\u0434\u0430 ", 20 * "abc def ") == "language"  # by its script alone
+
+
+def test_a_huge_text_in_another_language_is_doubted():
+    pair = (500 * ENGLISH, 500 * GERMAN)
+
+    assert PairRules("ru", "ja").fit([pair]).ignored  # its probability is 0
 
 
 def test_sides_in_another_language_than_named_are_said_once(caplog):

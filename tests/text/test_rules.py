@@ -91,6 +91,12 @@ def test_the_page_reads_own_patterns_as_python_does():
         javascript_pattern({"own1": r"a\B"})
 
 
+def test_an_own_pattern_that_matches_nothing_protects_nothing():
+    rules = TextRules(True, {"own1": "[0-9]*(?=\u20ac)"})
+
+    assert rules.prepare("Das \u20ac ist 5\u20ac").spans == ("5",)
+
+
 def test_normalization_keeps_every_visible_character():
     for code in range(0x20, 0x110000):
         if not 0xD800 <= code < 0xE000:

@@ -393,7 +393,7 @@ def choose_rules(config: TokenizerConfig, corpus: Corpus) -> TextRules:
     patterns |= {name: PATTERNS[name] for name in PATTERNS if name in names}
     if not patterns:
         return TextRules(normalizes)
-    kept = "|".join(map(re.escape, config.user_symbols))
+    kept = "|".join(map(_whole, sorted(config.user_symbols, key=len, reverse=True)))
     patterns = ({KEPT: kept} if kept else {}) | patterns
     rules = TextRules(normalizes, patterns)
     if config.protect is not None:

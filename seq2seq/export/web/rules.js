@@ -20,7 +20,7 @@ class TextRules {
     const text = this.normalize(line), spans = [];
     if (!this.pattern) return { text, spans };
     const masked = text.replace(this.pattern, (span, ...rest) => {
-      if (rest.at(-1).kept !== undefined || spans.length === SYMBOLS.length) return span;
+      if (!span || rest.at(-1).kept !== undefined || spans.length === SYMBOLS.length) return span;
       spans.push(span);
       return SYMBOLS[spans.length - 1];
     });

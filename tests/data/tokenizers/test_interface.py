@@ -16,6 +16,7 @@ from seq2seq.data.tokenizers.interface import (
     TokenizerPair,
     check_tags,
     check_user_symbols,
+    choose_rules,
     leading_symbols,
     required_tags,
     tokenizers_from_state,
@@ -67,6 +68,14 @@ def test_own_patterns_protect_as_they_are_written():
     rules = train_tokenizers(config, CORPUS).source.rules
 
     assert rules.prepare("in //etc/ab/ or a/.").spans == ("/etc/ab/", "a/")
+
+
+def test_a_symbol_of_the_user_unprotects_no_code_that_begins_with_it():
+    config = replace(CHARACTERS, protect=["codes"], user_symbols=["EN", "A4"])
+
+    matches = choose_rules(config, list_corpus([])).matches("EN EN50128 A4 B5")
+
+    assert [match[0] for match in matches] == ["EN50128", "B5"]
 
 
 def test_the_kinds_that_the_training_text_copies_are_protected(caplog):
