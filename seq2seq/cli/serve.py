@@ -1,10 +1,11 @@
 """Answer translation requests over HTTP: `seq2seq-serve checkpoint=checkpoints/NAME`."""
 
+import contextlib
 import gc
 import logging
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -34,12 +35,24 @@ _SHORTEST_KEY = 16
 
 def main() -> None:
     """Run the command with the arguments of this process."""
-    if sys.platform != "win32":  # a reload before there are models to read again
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     keep_freed_memory()
     log_to_stderr(has_times=True)
     gc.disable()  # until the service answers: nearly all objects created before then stay in use
-    run_command("serve", ServeConfig, serve, searches=_searches)
+    with _reloads_ignored():
+        run_command("serve", ServeConfig, serve, searches=_searches)
+
+
+@contextlib.contextmanager
+def _reloads_ignored() -> Iterator[None]:
+    """Ignore SIGHUP, which asks for a reload, until the service has models to read again."""
+    if sys.platform == "win32":
+        yield
+        return
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def load_serve_config(*arguments: str) -> ServeConfig:

@@ -25,6 +25,8 @@ from seq2seq.evaluation.metrics import (
 from seq2seq.files.links import GoldLinks, Links
 from seq2seq.registry import Registry
 
+MOST_NATS = 88.0
+"""Largest loss whose perplexity a float32 can represent, and so a curve of TensorBoard."""
 Statistics = dict[str, Array]
 """Statistics (S, P, K) of each known measure."""
 
@@ -155,7 +157,7 @@ class Perplexity(Loss):
     is_detail = False
 
     def score(self, statistics: Array) -> Array:
-        return np.asarray(np.exp(np.minimum(ratio(statistics), 88)))  # the most of a float32
+        return np.asarray(np.exp(np.minimum(ratio(statistics), MOST_NATS)))
 
 
 class CharacterLoss(Measure):

@@ -34,6 +34,7 @@ from seq2seq.data.batching import (
 from seq2seq.data.cache import ArrayWriter, cache_path, cached, digest, encoding_key, read_arrays
 from seq2seq.data.corpus import Corpus, Pair
 from seq2seq.data.tokenizers.interface import TokenizerPair
+from seq2seq.evaluation.measures import MOST_NATS
 from seq2seq.kernels.vocabulary_loss import vocabulary_loss
 from seq2seq.model.recurrence import DecoderOutput
 from seq2seq.model.seq2seq import Seq2Seq
@@ -303,4 +304,4 @@ def _linked_rows(
 
 def perplexity(loss: float) -> float:
     """Return the perplexity of a loss in nats per token; it stays finite for huge losses."""
-    return math.exp(min(loss, 700.0))
+    return math.exp(min(loss, MOST_NATS))

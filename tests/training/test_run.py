@@ -153,7 +153,7 @@ def test_a_finished_run_without_its_last_checkpoint_does_not_start_again(tmp_pat
     last.unlink()
 
     with pytest.raises(
-        ValueError, match=r"^resume=true: .*ended, without last\.pt.*overwrite=true"
+        ValueError, match=r"^resume=true: .*is a run without last\.pt; .*overwrite=true"
     ):
         tiny_run(tmp_path, "training.max_updates=1", f"resume={resume}")
     assert not last.exists()

@@ -26,7 +26,11 @@ def test_a_line_has_a_band_from_the_lowest_to_the_highest_run_on_each_axis():
     traces, layout = chart["axes"]["Minutes"]
     assert list(map(list, traces["x"])) == [[1.5, 3.5, 3.5, 1.5], [1.5, 3.5]]
     assert traces["hovertemplate"][1].startswith("Minutes %{x")
-    assert layout == {"xaxis.title.text": "Minutes", "hovermode": "closest"}
+    assert layout == {
+        "xaxis.title.text": "Minutes",
+        "xaxis.autorange": True,  # a zoom into updates would show no minutes
+        "hovermode": "closest",
+    }
     assert chart["figure"]["layout"]["hovermode"] == "x unified"
 
 
