@@ -253,22 +253,22 @@ def encode_corpus(
     if skipped := corpus.num_lines - counts["pairs"]:
         kinds = [kind for key, kind in _SKIPPED.items() if getattr(config, key) is OnInvalid.skip]
         logger.warning(
-            "%s: skipped %d of %d pairs %s; the first is pair %d",
+            "%s: skipped %d of %d pairs %s; the first is %s",
             name,
             skipped,
             corpus.num_lines,
             " or ".join(kinds),
-            counts["first_skipped"],
+            corpus.place(counts["first_skipped"]),
         )
     if counts["long_pairs"]:
         logger.warning(
             "%s: skipped %d of %d pairs with a side longer than data.max_length=%d tokens; the "
-            "first is pair %d",
+            "first is %s",
             name,
             counts["long_pairs"],
             counts["pairs"],
             config.max_length,
-            counts["first_long"],
+            corpus.place(counts["first_long"]),
         )
     warn_of_text(name, counts, PairRules(config.source, config.target))
     warn_of_shift(name, encoded)
@@ -331,8 +331,8 @@ def _encode_into(
                 first = counts.setdefault("first_long", indices[row] + 1)
                 if config.long_pairs is OnInvalid.error:
                     raise ValueError(
-                        f"{corpus.name}: pair {first} has a side of {longest[row]} tokens, more "
-                        f"than data.max_length={config.max_length}; raise it or set "
+                        f"{corpus.name}: {corpus.place(first)} has a side of {longest[row]} "
+                        f"tokens, more than data.max_length={config.max_length}; raise it or set "
                         "data.long_pairs=skip"
                     )
             writer.append("indices", np.array(indices)[kept])

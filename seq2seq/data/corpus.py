@@ -40,6 +40,16 @@ class Corpus:
     """SHA-256, in hex, of everything that determines the pairs."""
     lines: Callable[[], Iterator[Pair | None]]
     """Function that yields the pair of each line, or None for a skipped line."""
+    parts: tuple[tuple[str, int], ...] = ()
+    """Name and number of lines of each corpus that was joined."""
+
+    def place(self, number: int) -> str:
+        """Return where the pair of a line is, for messages; lines are numbered from 1."""
+        for name, num_lines in self.parts:
+            if number <= num_lines:
+                return f"pair {number} of {name}"
+            number -= num_lines
+        return f"pair {number}"
 
     def __iter__(self) -> Iterator[Pair]:
         """Yield the pairs."""

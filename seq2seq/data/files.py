@@ -176,6 +176,7 @@ def join(name: str, parts: Sequence[tuple[Corpus, str | None]]) -> Corpus:
     return Corpus(
         name=name,
         num_lines=sum(corpus.num_lines for corpus, _ in parts),
+        parts=tuple((corpus.name, corpus.num_lines) for corpus, _ in parts),
         fingerprint=sha256([[corpus.fingerprint, tag] for corpus, tag in parts]),
         lines=lines,
     )

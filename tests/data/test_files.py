@@ -71,6 +71,10 @@ def joined(*tags: str | None) -> Corpus:
 def test_joined_pairs_follow_each_other_with_the_tag_and_number_of_their_corpus():
     corpus = joined(None, "<x>")
 
+    assert [corpus.place(number) for number in (3, 4)] == [
+        f"pair 3 of {FIRST.name}",
+        f"pair 1 of {SECOND.name}",
+    ]
     assert list(corpus.lines()) == [
         Pair("a b", "A B", None, part=0),
         None,
