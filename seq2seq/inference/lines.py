@@ -343,8 +343,16 @@ class LineTranslator(ABC):
         pairs = map(EncodedPair, sources, encode_targets(targets, sources, target_tokenizer))
         if counts.decoding is None:
             return list(pairs)
-        places = [sentence.place for sentence in sentences]
-        return list(map(partial(check_prefix, counts=counts), pairs, places))
+        # The prefix of a line may begin several of its sentences; all but the last are whole.
+        last = {each.place: index for index, each in enumerate(sentences) if each.target}
+        prefixes: list[EncodedPair] = []
+        for index, (sentence, (source, target)) in enumerate(zip(sentences, pairs, strict=True)):
+            if target.ids and index < last[sentence.place]:
+                target = target._replace(ids=[*target.ids, EOS])
+            prefixes.append(
+                check_prefix(EncodedPair(source, target), sentence.place, counts=counts)
+            )
+        return prefixes
 
     def splitter(self, split: Split | str) -> SentenceSplitter:
         """Return an object that splits lines into the sentences that the model translates."""

@@ -57,6 +57,17 @@ def test_each_line_keeps_its_own_prefix_and_an_empty_one_leaves_it_free(translat
             assert one.text == other.text
 
 
+@pytest.mark.parametrize("decoding", [GREEDY, BEAM])
+def test_all_sentences_of_a_prefix_but_the_last_are_whole(translator, decoding):
+    longer = dataclasses.replace(decoding, min_length=20, max_length_offset=40)
+    lines, prefixes = ["Ja. Nein. Ja."], ["ab. cd. h"]
+
+    [found] = translator.translate(lines, longer, prefixes=prefixes, split="always")
+
+    assert found.text.startswith("ab. cd. h")
+    assert len(found.best.parts[2].ids) >= 20
+
+
 def test_a_prefix_with_unknown_tokens_is_counted(translator, caplog):
     [first, _, _] = translator.translate(["ja"] * 3, GREEDY, prefixes=["axb", "a", "z"])
 
