@@ -260,22 +260,17 @@ def _texts_in(texts: Sequence[tuple[str, str]], language: str) -> list[str]:
 def _read_xliff(path: Path) -> _Found:
     """Read the units of XLIFF 1.2 or the segments of XLIFF 2."""
     pairs: list[tuple[int, str, str, str | None]] = []
-    sources, targets = languages = set[str](), set[str]()
+    sources, targets = set[str](), set[str]()
     for unit in _elements(path, "trans-unit", "segment", "file", "xliff"):
         if unit.tag in ("file", "xliff"):
-            for side, *names in zip(
-                languages,
-                ("source-language", "target-language"),
-                ("srcLang", "trgLang"),
-                strict=True,
-            ):
-                side.update(filter(None, map(unit.get, names)))
+            sources |= {unit.get("source-language", ""), unit.get("srcLang", "")} - {""}
+            targets |= {unit.get("target-language", ""), unit.get("trgLang", "")} - {""}
             continue
         target = unit.find("target")
         state = unit.get("state") or (target is not None and target.get("state")) or ""
         fault = "unfinished" if target is None or state.startswith(_UNFINISHED) else None
         pairs.append((len(pairs) + 1, _text(unit.find("source")), _text(target), fault))
-    if max(map(len, languages)) > 1:
+    if len(sources) > 1 or len(targets) > 1:
         raise ValueError(f"{path} has several pairs of languages; split it into a file for each")
     return next(iter(sources), None), next(iter(targets), None), pairs
 

@@ -76,7 +76,7 @@ _OUTSIDE = {name.upper(): f"[^{content}]" for name, content in _CLASSES.items()}
     "A": "^",
     "Z": "$",
 }
-"""What else a backslash makes special, outside of a character class."""
+"""JavaScript for Python's other escapes; none of them can stand in a character class."""
 _PARTS = re.compile(r"\\.|\{\d+,?\d*\}|.", re.DOTALL)
 """An escaped character, a number of repetitions, or another character."""
 

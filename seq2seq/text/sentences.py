@@ -12,7 +12,7 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
-from seq2seq.text.rules import in_capitals
+from seq2seq.text.rules import PATTERNS, in_capitals
 
 RULES: dict[str, str | list[str]] = json.loads(
     Path(__file__).with_suffix(".json").read_text(encoding="utf-8")
@@ -48,7 +48,7 @@ _PRONOUN = re.compile(r"(?<!\w)[a-z]+\s+I\.\Z")
 _I_AM = re.compile(r"(?<!\w)I\s+am\s*\Z")
 _SECOND_NUMBER = re.compile(r"(?<!\w)(?:[0-9]{1,2}|[IVX]+)\.\s+\S+\s+\Z")
 _ADDRESS = re.compile(r"\W*(?:[a-z]+://|www\.)[!-~]*|[!-?A-~]+@[!-?A-~]+\.[!-?A-~]+")
-_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
+_TAG = re.compile(PATTERNS["tags"])
 _SPACE = re.compile(r"\s+")
 _WITHOUT_SPACES = re.compile(f"[{RULES['without_spaces']}]")
 
