@@ -14,7 +14,7 @@ from seq2seq.runtime.process import imports_in_one_line
 
 # With engine=onnx, no import here or below may load torch, because an exported model does not need
 # it.
-with imports_in_one_line():
+with imports_in_one_line("serve"):
     from seq2seq.cli.command_line import load_command, run_command
     from seq2seq.export.folder import CHECKPOINT, RUNTIME, ExportPrecision, read_runtime
     from seq2seq.files.paths import expand_home, file_sha256
@@ -72,13 +72,9 @@ def serve(config: ServeConfig) -> None:
         ValueError: A model, the address or the API keys cannot be used.
         OSError: A file cannot be read.
     """
-    try:
+    with imports_in_one_line("serve"):
         from seq2seq.serving.app import Service
         from seq2seq.serving.server import bind, raise_file_limit, serve_until_stopped
-    except ModuleNotFoundError as error:
-        raise ValueError(
-            f"the service needs {error.name}; run: pip install '.[serve]' in a checkout"
-        ) from error
     # These warnings are for lines of files; a request gets the same counts in its answer.
     logging.getLogger("seq2seq.inference").setLevel(logging.ERROR)
     logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it logs damaged bodies

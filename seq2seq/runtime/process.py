@@ -63,17 +63,22 @@ def interrupts_in_one_line() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def imports_in_one_line() -> Iterator[None]:
+def imports_in_one_line(extra: str = "") -> Iterator[None]:
     """Import the modules of a command, which takes seconds; report a missing package in one
-    line."""
+    line.
+
+    Args:
+        extra: The extra of pyproject.toml that the command needs, if any.
+    """
     open_closed_stderr()
     with interrupts_in_one_line():
         try:
             yield
         except ModuleNotFoundError as error:
             # An environment may have the packages for only some of the commands.
-            text = f"error: this command needs the package {error.name}; activate the "
-            text += "environment (source .venv/bin/activate) or install the program with pip"
+            way_out = "activate the environment (source .venv/bin/activate) or "
+            way_out += f"run pip install '.[{extra}]'" if extra else "install the program with pip"
+            text = f"error: this command needs the package {error.name}; {way_out}"
             print(text, file=sys.stderr)
             sys.exit(2)
 

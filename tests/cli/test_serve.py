@@ -54,11 +54,19 @@ def test_a_wrong_argument_is_one_line(refusal, arguments, message):
     assert refusal(serve.main, *arguments).startswith(message)
 
 
-def test_a_service_without_its_packages_is_refused_in_one_line(refusal, monkeypatch):
-    monkeypatch.setitem(sys.modules, "seq2seq.serving.app", None)
-    monkeypatch.delitem(sys.modules, "seq2seq.serving.server", raising=False)
+@pytest.mark.parametrize("package", ["prometheus_client", "fastapi", "uvicorn"])
+def test_a_service_without_its_packages_is_refused_in_one_line(package):
+    code = (
+        f"import sys; sys.modules['{package}'] = None; from seq2seq.cli import serve; serve.main()"
+    )
 
-    assert "pip install '.[serve]' in a checkout" in refusal(serve.main, "checkpoint=a")
+    done = subprocess.run(
+        [sys.executable, "-c", code, "checkpoint=a"], capture_output=True, text=True, check=False
+    )
+
+    line = rf"error: this command needs the package {package}.*; .* run pip install '\.\[serve\]'\n"
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(line, done.stderr), done.stderr
 
 
 def test_a_checkpoint_gives_its_languages_and_sentences(checkpoint):
