@@ -98,13 +98,12 @@ class RunDirectory:
         write_text(self.overrides, "".join(f"{each}\n" for each in overrides))
 
     def record_failure(self, reason: str, overrides: Sequence[str] = ()) -> None:
-        """Write why a sweep's job failed, and its overrides; results of an earlier sweep are kept.
+        """Write why a sweep's job failed, and its overrides, until the run starts again.
 
         The directory gets no other file: a run may start in it after a failure.
         """
-        if not self.has_results:
-            self.path.mkdir(parents=True, exist_ok=True)
-            write_text(self.failure, "".join(f"{each}\n" for each in (reason, *overrides)))
+        self.path.mkdir(parents=True, exist_ok=True)
+        write_text(self.failure, "".join(f"{each}\n" for each in (reason, *overrides)))
 
     def read_overrides(self) -> list[str]:
         """Return the overrides of a sweep's job; empty for any other run."""

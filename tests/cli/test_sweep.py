@@ -119,6 +119,18 @@ def test_a_sweep_may_continue_or_replace_another(tmp_path, change):
     StudySummary().on_multirun_end(config)
 
 
+def test_a_job_that_is_refused_beside_earlier_results_fails_the_sweep(tmp_path, capsys):
+    sweep = write_study(tmp_path)
+    run = next(sweep.glob("*/results.json")).parent
+    run_job(run, fail_with(ValueError("seed=2 differs")))
+
+    with pytest.raises(SystemExit, match="1"):
+        summarise(sweep)
+
+    assert f"{run.name} failed: seed=2 differs" in capsys.readouterr().err
+    assert (run / "results.json").is_file()
+
+
 def test_a_sweep_starts_again_where_every_run_was_refused(tmp_path):
     config = sweep_config(tmp_path)
     record_failure(tmp_path / "0-dot", "the data are missing")

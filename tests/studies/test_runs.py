@@ -147,16 +147,6 @@ def test_a_run_that_is_named_or_linked_to_twice_counts_once(tmp_path, again):
     assert set(found) == {*names, "sweep/again"}
 
 
-def test_a_failure_does_not_remove_existing_results(tmp_path):
-    write_run(tmp_path / "0-none", bleu=9.5)
-    record_failure(tmp_path / "0-none", "the directory holds a run already")
-
-    [run] = read_runs([tmp_path])
-
-    assert (run.measures["bleu"], run.failure) == (9.5, None)
-    assert not (tmp_path / "0-none" / "failed.txt").exists()
-
-
 def test_several_sweeps_and_single_runs_are_read_together(tmp_path):
     write_run(tmp_path / "a" / "0-dot", "attention=dot", bleu=30.0)
     write_run(tmp_path / "b" / "0-dot", "attention=none", bleu=20.0)
