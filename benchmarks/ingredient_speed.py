@@ -39,7 +39,7 @@ TWO_LAYERS = ("model.encoder.num_layers=2", "model.decoder.num_layers=2")
 INGREDIENTS: dict[str, tuple[str, ...]] = {
     "base": (),
     "layer normalisation": ("model.encoder.layer_norm=true", "model.decoder.layer_norm=true"),
-    "sub-word sampling": ("tokenizer.sampling_alpha=0.2",),
+    "subword sampling": ("tokenizer.sampling_alpha=0.2",),
     "average of the weights": ("training.ema_decay=0.999",),
     "word dropout": ("model.encoder.word_dropout=0.1", "model.decoder.word_dropout=0.1"),
     "guided attention": ("training.guided_attention.weight=0.3",),
@@ -120,7 +120,7 @@ def print_drawing_time(data: PreparedData) -> None:
     started = time.perf_counter()
     data.train.epoch(1)
     seconds = time.perf_counter() - started
-    print(f"sub-word sampling draws the segmentations of an epoch in {seconds:.1f} s")
+    print(f"subword sampling draws the segmentations of an epoch in {seconds:.1f} s")
 
 
 def measure(row: Row, start: int) -> float:

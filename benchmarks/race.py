@@ -22,6 +22,7 @@ import argparse
 import csv
 import gzip
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -39,6 +40,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.joeynmt import DATA, WITHOUT_END, JoeyNMT
 
 ROOT = Path(__file__).parents[1]
+LANGUAGES = {"de": "German", "en": "English"}
 COLUMNS = ("corpus", "system", "seed", "minutes", "processor_minutes", "bleu", "chrf")
 TRANSFORMER = (
     DATA
@@ -234,7 +236,9 @@ def chart(options: argparse.Namespace) -> None:
             label = {"seq2seq": "seq2seq, GRU", "joeynmt": "JoeyNMT, Transformer-Tiny"}[system]
             axes.plot(budgets, means, color=color, label=label)
             axes.plot(*zip(*points, strict=True), "o", color=color, markersize=3)
-        axes.set(title=corpus, xlabel="minutes of one thread")
+        name, source, target = re.split("[ -]", corpus)
+        title = f"{name.capitalize()} {LANGUAGES[source]}-{LANGUAGES[target]}"
+        axes.set(title=title, xlabel="minutes of one thread")
         axes.set_xticks(sorted({float(row["minutes"]) for row in rows if row["corpus"] == corpus}))
     panels[0].set(ylabel="BLEU", ylim=(0, None))  # of all panels
     panels[0].legend(loc="lower right")

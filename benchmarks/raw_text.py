@@ -1,4 +1,4 @@
-"""Text as people have it: make a messy corpus, and measure what a model loses of messy text.
+"""Messy text: make a messy corpus, and measure what a model loses of messy text.
 
     python benchmarks/raw_text.py make train.de.gz train.en.gz my/raw --foreign train.fr.gz
     python -m seq2seq.cli.prepare input=my/raw/export.tsv 'columns=[de,en]' output=my/raw/corpus

@@ -72,8 +72,8 @@ def reference_of_keys() -> str:
         "depends on another choice, the table names the choice. A default that follows another key "
         "has a reference such as `${data.source}` beside it. `null` means none.",
         "",
-        "The column resume says whether a key may change when a run is resumed: yes, only if "
-        "`resume_changes` names it, or no.",
+        "The column *resume* says whether a key may change when a run is resumed: *yes*; *named*, "
+        "if `resume_changes` names it; or *no*. *as KEY* means that KEY is compared instead.",
         "",
         *_section("train.py", _keys_of_training()),
         "These groups are chosen by name, as in `attention=dot`:",

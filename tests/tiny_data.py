@@ -28,7 +28,7 @@ def shared(**changes: object) -> dict[str, object]:
 
 
 def unigram_config(**changes: object) -> SentencePieceConfig:
-    """Return a configuration of small sub-words, some of its fields changed."""
+    """Return a configuration of small subwords, some of its fields changed."""
     return replace(_UNIGRAM, **changes)
 
 

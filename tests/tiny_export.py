@@ -1,4 +1,4 @@
-"""A tiny checkpoint with sub-words, which can be exported, for tests."""
+"""A tiny checkpoint with subwords, which can be exported, for tests."""
 
 from dataclasses import replace
 

@@ -209,7 +209,7 @@ class CoverageConfig(AdditiveConfig):
 
 @register_attention(CoverageConfig)
 class CoverageAttention(RememberingAttention):
-    """Scores w^T tanh(W_q q + W_k k_i + u c_i), where c_i sums earlier weights (See et al. 2017).
+    """Scores w^T tanh(W_q q + W_k k_i + u g_i), where g_i sums earlier weights (See et al. 2017).
 
     Equations 10 and 11 of the paper, after the coverage vector of Tu et al. 2016. A model can learn
     not to read a source token twice, and not to leave one out.

@@ -51,7 +51,7 @@ class PrepareConfig(Config):
     """A source and a target file, or files in .tsv, .csv, .tmx, .xlf, .xliff and .po; each may be
     gzipped (.gz)."""
     output: FilePath | None
-    """Directory for the files of the corpus, which must not exist yet; None only with `check`."""
+    """Directory to write the corpus to; its files must not exist yet. None only with `check`."""
     check: bool
     """Only report, and write nothing."""
     source: Name | None

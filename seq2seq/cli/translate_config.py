@@ -126,11 +126,11 @@ class TranslateConfig(Config):
     go elsewhere."""
     split: Split
     device: Device
-    """Device to translate on; auto: CUDA if available."""
+    """Device to translate on."""
     precision: Precision
     kernels: Kernels
     threads: Threads | None
-    """Number of CPU threads; None: all cores, or torch's default."""
+    """Number of CPU threads; None: torch's default or, with engine=onnx, all cores."""
     decoding: DecodingConfig
 
     def __post_init__(self) -> None:

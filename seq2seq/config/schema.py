@@ -190,10 +190,10 @@ class TrainingConfig(Config, section="training", marks=(Mark.named,)):
     teacher_forcing: TeacherForcingConfig
     validation: ValidationConfig
     precision: Precision
-    """Number format of matrix products; auto: bf16 where it is fast."""
+    """Number format of matrix products."""
     kernels: Kernels
     device: Annotated[Device, Mark.free]
-    """Device to train on; auto: CUDA if available."""
+    """Device to train on."""
     threads: Annotated[Threads | None, Mark.free]
     """Number of CPU threads; None: torch's default."""
     log_every: Annotated[Count, Mark.free]

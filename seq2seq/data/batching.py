@@ -105,7 +105,7 @@ def samples_segmentations(config: TokenizerConfig) -> TypeGuard[SentencePieceCon
 
 
 class SampledCorpus:
-    """Training pairs whose segmentations are drawn again for each epoch: sub-word regularization.
+    """Training pairs whose segmentations are drawn again for each epoch: subword regularization.
 
     SentencePiece samples unigram segmentations (Kudo 2018) or applies BPE-dropout (Provilkov et al.
     2020). The ids of an epoch depend only on the seed of the run and the number of the epoch. The

@@ -70,7 +70,7 @@ class DataConfig(Config, section="data", marks=(Mark.named,)):
     learning_rate: Annotated[Positive, Mark.free] = 0.004
     """Default of `training.optimizer.learning_rate`."""
     dropout: Annotated[Probability, Mark.free] = 0.3
-    """Default of the dropout probabilities of encoder and decoder."""
+    """Default of `model.encoder.hidden_dropout` and of the model's other dropout probabilities."""
     max_length: Count = 100
     """Maximum number of tokens on a side, without EOS."""
     empty_lines: OnInvalid = OnInvalid.skip
@@ -361,7 +361,7 @@ def check_symbol(symbol: object, *, key: str) -> str:
 
 @dataclass(kw_only=True, slots=True, repr=False)
 class SentencePieceConfig(TokenizerConfig):
-    """Sub-words by SentencePiece, which restore the text exactly unless it is normalized.
+    """Subwords by SentencePiece, which restore the text exactly unless it is normalized.
 
     The name is the segmentation model: "unigram", a unigram language model (Kudo 2018), or "bpe",
     byte-pair encoding (Sennrich et al. 2016).

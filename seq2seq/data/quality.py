@@ -318,7 +318,7 @@ def warn_of_text(name: str, counts: Mapping[str, int], rules: PairRules) -> None
         unknown, tokens = counts[f"unknown_{side}_ids"], counts[f"{side}_ids"]
         if unknown > 0.1 * tokens:
             logger.warning(
-                "%s: %d of %d %s tokens are unknown; use sub-words (tokenizer=unigram), a larger "
+                "%s: %d of %d %s tokens are unknown; use subwords (tokenizer=unigram), a larger "
                 "vocabulary, a lower tokenizer.min_frequency of words or characters, or with "
                 "init_from, text in the languages of its checkpoint",
                 name,

@@ -60,7 +60,10 @@ MEASURES = Registry["Measure"]("measure")
 
 
 class Measure(ABC):
-    """A row of the table; its docstring explains the number to readers of tables."""
+    """A number computed from translations or attention.
+
+    Tables show the docstring of each subclass as its explanation.
+    """
 
     name: ClassVar[str] = ""
     """Key in results.json and in tables, and tag in TensorBoard."""

@@ -41,10 +41,10 @@ class ServeConfig(Config):
     port: Annotated[int, Range(0, 65_535)]
     """Port to listen on; 0: any free port, which the log names."""
     device: Device
-    """Device to translate on; auto: CUDA if available."""
+    """Device to translate on."""
     precision: Precision
     threads: Threads | None
-    """Number of CPU threads; None: torch's default, or one thread of onnxruntime."""
+    """Number of CPU threads; None: torch's default or, with engine=onnx, one."""
     batch_size: Count
     """Maximum number of sentences translated together."""
     split: Split

@@ -46,7 +46,7 @@ def shifted(pairs: list[tuple[str, str]], first: int, lines: int) -> list[tuple[
     [
         (
             [("a" * 40, "b" * 8 + "y")],
-            "1 of 9 target tokens are unknown; use sub-words (tokenizer=unigram), a larger "
+            "1 of 9 target tokens are unknown; use subwords (tokenizer=unigram), a larger "
             "vocabulary, a lower tokenizer.min_frequency of words or characters",
         ),
         (

@@ -1,4 +1,4 @@
-"""Follow docs/how-to/own-parts.md: text of a Hugging Face data set, and a decoder form."""
+"""Follow docs/how-to/own-parts.md: text of a Hugging Face data set, and the examples."""
 
 import json
 import shlex
@@ -13,6 +13,7 @@ from seq2seq.config import plugin_modules
 from seq2seq.config.plugins import load_plugins
 from seq2seq.config.schema import load_config
 from seq2seq.data.corpus import DATA, load_corpora
+from seq2seq.evaluation.measures import MEASURES
 
 PAGE = Page("docs/how-to/own-parts.md")
 EXAMPLE = ROOT / "docs/examples/huggingface.py"
@@ -22,8 +23,9 @@ GIVEN = ("data=huggingface", "data.path=my/books", "data.source=de", "data.targe
 
 @pytest.fixture(autouse=True)
 def forgotten(monkeypatch):
-    """Forget the example at the end."""
-    monkeypatch.setattr(DATA, "_parts", dict(DATA._parts))
+    """Forget the examples at the end."""
+    for registry in (DATA, MEASURES):
+        monkeypatch.setattr(registry, "_parts", dict(registry._parts))
     yield
     sys.modules.pop(f"{plugin_modules.__name__}.{EXAMPLE.stem}", None)
 
@@ -77,7 +79,7 @@ def test_missing_split_or_column_is_named(books, wrong, message):
         list(load_corpora(load(wrong).data).valid)
 
 
-def test_decoder_form_and_loss_are_chosen_by_their_names(tmp_path, capsys):
+def test_examples_run(tmp_path, capsys):
     PAGE.run_examples(tmp_path)
 
     assert capsys.readouterr().out == "MeanQueryRecurrence\n['loss', 'context_norm']\n"

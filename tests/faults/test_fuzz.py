@@ -54,7 +54,7 @@ CORPUS = list_corpus(
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write a tiny model that reads and writes sub-words."""
+    """Write a tiny model that reads and writes subwords."""
     tokenizers = train_tokenizers(unigram_config(), CORPUS)
     return write_checkpoint(tmp_path_factory.mktemp("fuzz") / "run", tokenizers=tokenizers)
 

@@ -1,4 +1,4 @@
-"""Sub-words by SentencePiece (Kudo & Richardson 2018): learnt from raw text."""
+"""Subwords by SentencePiece (Kudo & Richardson 2018): learnt from raw text."""
 
 import logging
 import random
@@ -34,7 +34,7 @@ _FULL_WIDTH = "\uff21"
 
 @register_tokenizer(SentencePieceConfig, "bpe", "unigram")
 class SentencePieceTokenizer:
-    """Tokenizer of sub-words; decoding restores the text, apart from normalization by the model.
+    """Tokenizer of subwords; decoding restores the text, apart from normalization by the model.
 
     Models are trained without normalization unless the configuration asks for it, so decoding
     restores a text of known characters exactly, except U+2581, which becomes a space.

@@ -189,7 +189,7 @@ RESTRICTED = replace(CONFIG, joint=True, vocabulary_size=90, restrict_target=Tru
 
 
 def english_targets() -> Corpus:
-    """Return a corpus whose source has letters and sub-words that its target lacks."""
+    """Return a corpus whose source has letters and subwords that its target lacks."""
     english = ["dog", "house", "blue", "off", "next", "nice", "over", "foot", "have", "doghouse"]
     return list_corpus(
         (f"{a} {b}", f"{english[i]} {english[j]} {a}"[: 12 + i])
