@@ -20,7 +20,6 @@ from seq2seq.data.cache import (
     ArrayWriter,
     cached,
     cached_tokenizers,
-    check_cache,
     digest,
     encode_corpus,
     read_arrays,
@@ -35,15 +34,6 @@ from seq2seq.text.sentences import TextHabits
 
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
-
-
-@pytest.mark.parametrize("below", ["", "deep/er"])
-def test_a_file_cannot_be_a_cache(tmp_path, below):
-    (tmp_path / "notes").touch()
-    cache_dir = str(tmp_path / "notes" / below)
-
-    with pytest.raises(ValueError, match=f"^data.cache_dir={cache_dir}: .*notes is not a dir"):
-        check_cache(cache_dir)
 
 
 def test_an_interrupt_leaves_nothing(tmp_path):
