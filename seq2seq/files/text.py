@@ -46,6 +46,22 @@ def open_text(path: Path) -> Iterator[BinaryIO]:
         raise damaged_gzip(str(path), error) from error
 
 
+def count_lines(path: Path, *, name: str) -> int:
+    """Return the number of lines of a plain or .gz file, which messages call `name`.
+
+    Raises:
+        ValueError: The file is UTF-16, compressed in another way, or a damaged .gz file.
+    """
+    with open_text(path) as file:
+        last, chunk = b"\n", file.read(CHUNK)  # a line might not fit into memory
+        check_is_text(name, chunk)
+        num_ends = 0
+        while chunk:
+            num_ends += chunk.count(b"\n")
+            last, chunk = chunk, file.read(CHUNK)
+    return num_ends + (not last.endswith(b"\n"))
+
+
 def read_lines(path: Path) -> list[str]:
     r"""Return the lines of a file that this package wrote: UTF-8 text, lines end at `\n` only."""
     *lines, last = path.read_bytes().decode("utf-8").split("\n")
