@@ -35,24 +35,14 @@ def test_an_invalid_link_is_an_error_with_file_and_line(item, tmp_path):
     assert "\n" not in str(error.value)
 
 
-def test_a_file_is_read_line_by_line_and_possible_links_are_distinguished(tmp_path):
-    path = tmp_path / "gold.align"
-    path.write_bytes(b"0-0 1p2 3-1\n\n0p2\n")
-
-    first, second, third = read_links(str(path))
-
-    assert first == GoldLinks({(0, 0), (3, 1)}, {(0, 0), (1, 2), (3, 1)})
-    assert second == GoldLinks(frozenset(), frozenset())
-    assert third == GoldLinks(frozenset(), frozenset({(0, 2)}))
-
-
 def test_a_file_may_count_from_1(tmp_path):
     path = tmp_path / "gold.align"
-    path.write_bytes(b"1-1 2p3\n0-1\n")
+    path.write_bytes(b"1-1 2p3\n\n0-1\n")
     links = read_links(str(path), base=1)
 
     assert next(links) == GoldLinks(frozenset({(0, 0)}), frozenset({(0, 0), (1, 2)}))
-    with pytest.raises(ValueError, match=r"gold\.align:2: '0-1' is not counted from 1"):
+    assert next(links) == GoldLinks(frozenset(), frozenset())
+    with pytest.raises(ValueError, match=r"gold\.align:3: '0-1' is not counted from 1"):
         next(links)
 
 

@@ -23,11 +23,6 @@ def test_a_tilde_at_the_start_becomes_the_home_directory(monkeypatch, name, path
     assert expand_home(name, key="input") == Path(path)
 
 
-def test_an_unknown_user_is_named_with_the_key():
-    with pytest.raises(ValueError, match=r"^input=~nobodyatall/a\.de: ~nobodyatall is not a home"):
-        expand_home("~nobodyatall/a.de", key="input")
-
-
 @pytest.mark.parametrize(("name", "nearest"), [("a", "a"), ("a/b/c", "a"), ("b", "."), ("", ".")])
 def test_the_nearest_existing_path_is_itself_or_a_parent(tmp_path, monkeypatch, name, nearest):
     monkeypatch.chdir(tmp_path)
@@ -55,11 +50,6 @@ def test_empty_directories_are_deleted_up_to_the_one_to_keep(tmp_path, monkeypat
     remove_empty(Path("a/b/c"), keep=tmp_path / "a")
 
     assert sorted(str(path) for path in Path().rglob("*")) == left
-
-
-@pytest.mark.parametrize("path", ["configs/train.yaml", "data/german-english.tsv.gz"])
-def test_resource_of_a_checkout_stands_beside_the_package(path):
-    assert resource(path).is_file()
 
 
 def test_resource_of_a_wheel_stands_in_the_package(tmp_path, monkeypatch):

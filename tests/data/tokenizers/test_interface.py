@@ -1,6 +1,5 @@
 """Properties of all kinds of tokenizers, with symbols and without."""
 
-import itertools
 import pickle
 import re
 from dataclasses import replace
@@ -215,13 +214,6 @@ def tagged(request):
     return train_tokenizers(TAGGED[request.param], TAGGED_CORPUS)
 
 
-def test_symbols_are_one_token_each_wherever_they_stand(tagged):
-    for tokenizer, symbol in itertools.product(tagged, SYMBOLS):
-        for line in (symbol, f"{symbol} two dogs", f"two {symbol} dogs", f"two{symbol}dogs"):
-            [ids] = tokenizer.encode([line])
-            assert tokenizer.tokens(ids).count(symbol) == 1
-
-
 def test_text_beside_a_symbol_has_the_tokens_that_it_has_alone_and_is_restored(tagged):
     for source, target in PAIRS:
         tag, _, text = source.partition(" ")
@@ -238,21 +230,6 @@ def test_the_vocabulary_counts_the_symbols_and_has_nothing_of_them(tagged):
     assert labels[-2:] == SYMBOLS
     assert len(labels) <= 60
     assert not any("2de" in label for label in labels[:-2])
-
-
-def test_tokens_belong_to_the_words_of_the_text(tagged):
-    text = "ein hund <2de> läuft <2fr>"
-    [ids] = tagged.source.encode([text])
-
-    words = tagged.source.words(text, ids)
-
-    assert len(words) == len(ids)
-    assert words == sorted(words)
-    labels = tagged.source.tokens(ids)
-    assert words[labels.index("<2de>")] == 2
-    assert words[labels.index("<2fr>")] == 4
-    assert set(words[: labels.index("<2de>")]) >= {0, 1}
-    assert 3 in words
 
 
 @pytest.mark.parametrize(
