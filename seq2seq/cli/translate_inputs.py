@@ -21,8 +21,8 @@ from seq2seq.checks import counted
 from seq2seq.cli.translate_config import TranslateConfig, shown
 from seq2seq.files.paths import expand_home
 from seq2seq.files.text import (
-    CHUNK,
     LineReader,
+    count_lines,
     is_gzip,
     open_lines,
     open_standard_input,
@@ -177,11 +177,7 @@ def _lines_of_shard(config: TranslateConfig) -> tuple[int, int | None]:
     path = expand_home(name, key="input")
     if not path.is_file():
         raise ValueError(f"shard={config.shard} reads input={name} twice; give a regular file")
-    with open_text(path) as file:
-        num_lines, last = 0, b"\n"
-        while chunk := file.read(CHUNK):  # a line might not fit into memory
-            num_lines, last = num_lines + chunk.count(b"\n"), chunk
-    num_lines += not last.endswith(b"\n")
+    num_lines = count_lines(path, name=f"input={name}")
     # The last part is read to the end, so that a file of prefixes with too many lines is noticed.
     stop = None if part == number else part * num_lines // number
     return (part - 1) * num_lines // number, stop

@@ -40,7 +40,7 @@ from seq2seq.files.atomic import (
     temporary_path,
     whole_file,
 )
-from seq2seq.files.paths import expand_home, nearest_existing
+from seq2seq.files.paths import expand_home
 from seq2seq.special_tokens import UNK
 from seq2seq.text.sentences import TextHabits, count_habits
 
@@ -78,16 +78,6 @@ def _plain(value: object) -> str:
 def cache_path(cache_dir: str) -> Path:
     """Return the path of the cache directory, which may begin with `~`."""
     return expand_home(cache_dir, key="data.cache_dir")
-
-
-def check_cache(cache_dir: str) -> None:
-    """Raise ValueError if the cache directory cannot be created because of a file."""
-    existing = nearest_existing(cache_path(cache_dir))
-    if not existing.is_dir():
-        raise ValueError(
-            f"data.cache_dir={cache_dir}: {existing} is not a directory; choose another, which is "
-            "created if it is missing"
-        )
 
 
 def cached(

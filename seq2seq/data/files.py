@@ -12,13 +12,11 @@ from seq2seq.data.config import DataConfig, FilesConfig, FileSet, OnInvalid, rea
 from seq2seq.data.corpus import Corpora, Corpus, Pair, register_data, sha256
 from seq2seq.files.links import GoldLinks, check_links, parse_links
 from seq2seq.files.paths import check_readable, expand_home, file_sha256
-from seq2seq.files.text import MAX_LINE, check_is_text, decode_line, is_gzip, open_text, too_long
+from seq2seq.files.text import MAX_LINE, count_lines, decode_line, is_gzip, open_text, too_long
 from seq2seq.text.rules import is_blank, split_words
 
 logger = logging.getLogger(__name__)
 
-_CHUNK_SIZE = MAX_LINE
-"""Number of bytes read at once; a line within one chunk cannot be longer than `MAX_LINE`."""
 _LANGUAGE = re.compile("(?!src|tgt|trg|txt|tsv|csv|ref|hyp|tok|raw)[a-z]{2,3}([-_][A-Za-z0-9]+)*")
 """Pattern of a language code, such as de, deu or zh-Hant, but not of a usual file extension."""
 _OTHER_TABLES = (
@@ -45,7 +43,7 @@ def check_files(name: str, paths: Sequence[Path]) -> int:
                 f"data.{name}={path} is not a regular file; it is read more than once, so give a "
                 "file"
             )
-    counts = [_count_lines(name, path) for path in paths]
+    counts = [count_lines(path, name=f"data.{name}={path}") for path in paths]
     if 0 in counts:
         raise ValueError(f"data.{name}={paths[counts.index(0)]}: the file is empty")
     for path, count in zip(paths, counts, strict=True):
@@ -55,22 +53,6 @@ def check_files(name: str, paths: Sequence[Path]) -> int:
                 "a parallel corpus needs one line per sentence in each file"
             )
     return counts[0]
-
-
-def _count_lines(name: str, path: Path) -> int:
-    """Return the number of lines; splitting the text into lines would take ten times as long."""
-    num_ends, begun = 0, 0  # bytes of a line that continues in the next chunk
-    with open_text(path) as file:
-        start = chunk = file.read(_CHUNK_SIZE)
-        check_is_text(f"data.{name}={path}", start)
-        while chunk:
-            first, last = chunk.find(b"\n"), chunk.rfind(b"\n")
-            if begun + (len(chunk) if first < 0 else first) > MAX_LINE:
-                raise too_long(str(path), num_ends + 1)
-            num_ends += chunk.count(b"\n")
-            begun = begun + len(chunk) if last < 0 else len(chunk) - last - 1
-            chunk = file.read(_CHUNK_SIZE)
-    return num_ends + (begun > 0)
 
 
 def check_same_order(train: Sequence[FileSet], to_score: Sequence[FileSet]) -> None:
@@ -373,7 +355,12 @@ class _InvalidPairError(ValueError):
 
 def _read_lines(path: Path) -> Iterator[bytes]:
     with open_text(path) as file:
-        yield from file
+        number = 0
+        while line := file.readline(MAX_LINE + 1):
+            number += 1
+            if len(line) > MAX_LINE and not line.endswith(b"\n"):
+                raise too_long(str(path), number)
+            yield line
 
 
 def _decode(line: bytes, *, path: Path, number: int) -> str:

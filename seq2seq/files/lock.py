@@ -10,7 +10,6 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from seq2seq.files.atomic import naming
-from seq2seq.files.paths import nearest_existing, remove_empty
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +36,8 @@ class DirectoryLock:
         self._directory = directory
         self._path = directory / LOCK_NAME
         self._advice = advice
-        self._existing = nearest_existing(directory).absolute()
+        folders = (directory.absolute(), *directory.absolute().parents)
+        self._missing = [folder for folder in folders if not folder.exists()]
         self._lock = FileLock(self._path, timeout=0, thread_local=False, on_acquired=self._sign)
 
     def __enter__(self) -> "DirectoryLock":
@@ -76,7 +76,9 @@ class DirectoryLock:
         with contextlib.suppress(OSError):  # already deleted, or Windows lets filelock do it later
             self._path.unlink()
         self._lock.release()
-        remove_empty(self._directory, keep=self._existing)
+        for folder in self._missing:
+            with contextlib.suppress(OSError):  # it has files
+                folder.rmdir()
 
     def _sign(self, file: int) -> None:
         """Write into the locked file who holds the lock."""

@@ -1,6 +1,5 @@
 """Find files: those that ship with the package, and paths as users write them."""
 
-import contextlib
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path
@@ -72,15 +71,6 @@ def file_sha256(path: Path) -> str:
 def nearest_existing(path: Path) -> Path:
     """Return the path if it exists, otherwise its nearest parent that exists."""
     return next(each for each in (path, *path.absolute().parents) if each.exists())
-
-
-def remove_empty(directory: Path, *, keep: Path) -> None:
-    """Delete a directory, and its parents below `keep`, if they are empty."""
-    for each in (directory.absolute(), *directory.absolute().parents):
-        if each == keep.absolute():
-            break
-        with contextlib.suppress(OSError):  # the directory has files
-            each.rmdir()
 
 
 def resource(path: str) -> Path:

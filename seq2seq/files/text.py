@@ -1,5 +1,6 @@
 """Read text: lines of a file, a pipe or standard input, plain or gzipped."""
 
+import codecs
 import contextlib
 import gzip
 import io
@@ -19,13 +20,6 @@ from seq2seq.files.paths import check_readable, expand_home
 logger = logging.getLogger(__name__)
 
 BYTE_ORDER_MARK = "\ufeff"
-_WIDE_MARKS = {
-    b"\xff\xfe\0\0": "UTF-32",
-    b"\0\0\xfe\xff": "UTF-32",
-    b"\xff\xfe": "UTF-16",
-    b"\xfe\xff": "UTF-16",
-}
-"""Byte order marks of encodings of two or four bytes; none occurs in UTF-8."""
 _WIDE_SHARE = 0.4
 """Smallest share of zero bytes that shows UTF-16 without a byte order mark."""
 MAX_LINE = 1 << 20
@@ -50,6 +44,22 @@ def open_text(path: Path) -> Iterator[BinaryIO]:
             yield cast(BinaryIO, file)
     except _DAMAGE as error:
         raise damaged_gzip(str(path), error) from error
+
+
+def count_lines(path: Path, *, name: str) -> int:
+    """Return the number of lines of a plain or .gz file, which messages call `name`.
+
+    Raises:
+        ValueError: The file is UTF-16, compressed in another way, or a damaged .gz file.
+    """
+    with open_text(path) as file:
+        last, chunk = b"\n", file.read(CHUNK)  # a line might not fit into memory
+        check_is_text(name, chunk)
+        num_ends = 0
+        while chunk:
+            num_ends += chunk.count(b"\n")
+            last, chunk = chunk, file.read(CHUNK)
+    return num_ends + (not last.endswith(b"\n"))
 
 
 def read_lines(path: Path) -> list[str]:
@@ -80,7 +90,7 @@ _PACKED = (b"\x1f\x8b", b"BZh91AY&SY", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"PK\x0
 
 
 def check_is_text(name: str, start: bytes) -> None:
-    """Raise ValueError if a file begins as UTF-16, UTF-32 or a compressed file does."""
+    """Raise ValueError if a file begins as UTF-16 or a compressed file does."""
     if start.startswith(_PACKED):
         raise ValueError(f"{name} is compressed; unpack it, or end its name in .gz if it is gzip")
     if encoding := _wide_encoding(start):
@@ -90,15 +100,14 @@ def check_is_text(name: str, start: bytes) -> None:
 
 
 def _wide_encoding(start: bytes) -> str | None:
-    """Return the name of the encoding if a text begins as UTF-16 or UTF-32 does.
+    """Return the name of the encoding if a text begins as UTF-16 does.
 
     Example:
         >>> _wide_encoding("Hund".encode("utf-16-be")), _wide_encoding(b"Hund")
         ('UTF-16BE', None)
     """
-    for mark, name in _WIDE_MARKS.items():
-        if start.startswith(mark):
-            return name
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # neither occurs in UTF-8
+        return "UTF-16"
     if len(start) < 4 or start.count(0) <= _WIDE_SHARE * len(start):
         return None
     return "UTF-16LE" if start[1::2].count(0) > start[::2].count(0) else "UTF-16BE"
@@ -129,7 +138,7 @@ class LineReader:
     r"""Iterator over the lines of a file or pipe, which end at `\n` only.
 
     A line of more than `MAX_LINE` bytes raises ValueError when it is reached, and so does a first
-    line in UTF-16 or UTF-32.
+    line in UTF-16.
     A byte order mark at the start and a `\r` at the end of a line are removed. Bytes that are
     not UTF-8 are replaced by U+FFFD; a warning at the end counts the lines with such bytes and
     names the first.

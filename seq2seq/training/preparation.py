@@ -16,7 +16,7 @@ from seq2seq.data.batching import (
     samples_segmentations,
     training_mixture,
 )
-from seq2seq.data.cache import cached_tokenizers, check_cache, digest, encode_corpus
+from seq2seq.data.cache import cached_tokenizers, digest, encode_corpus
 from seq2seq.data.corpus import Corpus, load_corpora
 from seq2seq.data.quality import warn_of_shared
 from seq2seq.data.tokenizers.interface import (
@@ -94,7 +94,6 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
     scoring = config.training.validation
     tokenize = choose_bleu_tokenize(scoring.bleu_tokenize, language=config.data.target)
     check_bleu_is_available(tokenize, key=_BLEU_KEY)
-    check_cache(config.data.cache_dir)
     corpora = load_corpora(config.data)
     if tokenizers is None:
         symbols = with_tags(config.tokenizer, config.data)

@@ -137,6 +137,17 @@ SEVERAL = {"news": {"files": ["a.de", "a.en"], "weight": 2, "tag": "<x>"}, "talk
                 (["<a>", "<b>"], "vocabulary_size=6 must be more than 6, the number of special "),
             ]
         ),
+        *(
+            (CHARACTERS, {"protect": [pattern]}, f"tokenizer.protect: {message}")
+            for pattern, message in [
+                ("colors", "unknown kind 'colors'; one of: tags, emails, "),
+                ("/[/", "/[/ is not a regular expression: unterminated character set"),
+                ("/(?i)a/", "/(?i)a/ is not a regular expression: global flags not at the start"),
+                ("/a)|(?:b/", "/a)|(?:b/ is not a regular expression: unbalanced parenthesis"),
+                ("/(a)/", "/(a)/ must match at least one character, and have no groups but (?:"),
+                ("/[0-9]*/", "/[0-9]*/ must match at least one character"),
+            ]
+        ),
     ],
 )
 def test_values_that_do_not_fit_together_are_refused(config, values, message):

@@ -69,18 +69,16 @@ def test_the_death_of_the_first_process_frees_the_directory(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_one_process_cannot_lock_a_directory_twice(tmp_path):
-    with locked(tmp_path), pytest.raises(ValueError, match=f"process {os.getpid()} "):
-        locked(tmp_path).acquire()
-
-
-def test_released_locks_leave_no_files_and_no_new_directories(tmp_path):
+def test_released_locks_leave_no_files_and_no_new_empty_directories(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "there").mkdir()
 
-    with locked(tmp_path / "there" / "new" / "mine"):
+    with locked(Path("there/new/mine")):
         assert (tmp_path / "there" / "new" / "mine" / LOCK_NAME).exists()
-
     assert [path.name for path in tmp_path.rglob("*")] == ["there"]
+    with locked(tmp_path / "there" / "new" / "mine"):
+        (tmp_path / "there" / "new" / "best.pt").touch()
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["best.pt", "new", "there"]
 
 
 @posix

@@ -1,16 +1,9 @@
-import re
 from pathlib import Path
 
 import pytest
 
 from seq2seq.files import paths
-from seq2seq.files.paths import (
-    check_readable,
-    expand_home,
-    nearest_existing,
-    remove_empty,
-    resource,
-)
+from seq2seq.files.paths import expand_home, nearest_existing, resource
 
 
 @pytest.mark.parametrize(
@@ -23,11 +16,6 @@ def test_a_tilde_at_the_start_becomes_the_home_directory(monkeypatch, name, path
     assert expand_home(name, key="input") == Path(path)
 
 
-def test_an_unknown_user_is_named_with_the_key():
-    with pytest.raises(ValueError, match=r"^input=~nobodyatall/a\.de: ~nobodyatall is not a home"):
-        expand_home("~nobodyatall/a.de", key="input")
-
-
 @pytest.mark.parametrize(("name", "nearest"), [("a", "a"), ("a/b/c", "a"), ("b", "."), ("", ".")])
 def test_the_nearest_existing_path_is_itself_or_a_parent(tmp_path, monkeypatch, name, nearest):
     monkeypatch.chdir(tmp_path)
@@ -35,31 +23,6 @@ def test_the_nearest_existing_path_is_itself_or_a_parent(tmp_path, monkeypatch, 
 
     assert nearest_existing(tmp_path / name) == tmp_path / nearest
     assert nearest_existing(Path(name)).absolute() == tmp_path / nearest
-
-
-def test_a_missing_file_and_a_directory_are_refused(tmp_path):
-    whole = re.escape(str(Path("b.txt").absolute()))
-    with pytest.raises(FileNotFoundError, match=rf"^input=b\.txt: no such file {whole}; correct"):
-        check_readable(Path("b.txt"), name="input=b.txt")
-    with pytest.raises(IsADirectoryError, match=r"^input=b is a directory; give the name"):
-        check_readable(tmp_path, name="input=b")
-
-
-@pytest.mark.parametrize(("file", "left"), [(None, ["a"]), ("a/b/file", ["a", "a/b", "a/b/file"])])
-def test_empty_directories_are_deleted_up_to_the_one_to_keep(tmp_path, monkeypatch, file, left):
-    monkeypatch.chdir(tmp_path)
-    Path("a/b/c").mkdir(parents=True)
-    if file is not None:
-        Path(file).touch()
-
-    remove_empty(Path("a/b/c"), keep=tmp_path / "a")
-
-    assert sorted(str(path) for path in Path().rglob("*")) == left
-
-
-@pytest.mark.parametrize("path", ["configs/train.yaml", "data/german-english.tsv.gz"])
-def test_resource_of_a_checkout_stands_beside_the_package(path):
-    assert resource(path).is_file()
 
 
 def test_resource_of_a_wheel_stands_in_the_package(tmp_path, monkeypatch):

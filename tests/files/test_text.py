@@ -142,14 +142,6 @@ def test_a_packed_file_is_read_as_a_plain_one(tmp_path, content):
     assert read_named(tmp_path / "a.txt.gz") == read_named(tmp_path / "a.txt")
 
 
-@pytest.mark.parametrize("padding", [b"", b"\0", b"\0" * CHUNK])
-def test_packed_files_in_a_row_are_one_file_without_zeros_between(tmp_path, padding):
-    first, second = gzip.compress(b"a\n"), gzip.compress(b"b\n")
-    (tmp_path / "a.gz").write_bytes(first + padding + second + padding)
-
-    assert read_named(tmp_path / "a.gz") == ["a", "b"]
-
-
 WHOLE = gzip.compress(b"".join(b"%d\n" % (number * number) for number in range(9000)))
 
 

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from seq2seq.text.sentences import (
     TextHabits,
-    count_habits,
     has_words,
     join_sentences,
     split_marker,
@@ -72,14 +71,3 @@ def test_a_text_of_single_sentences_may_have_some_lines_with_several(share, has_
 @pytest.mark.parametrize(("share", "keeps"), [(0.0, True), (0.002, True), (0.02, False)])
 def test_text_without_words_stays_unless_some_of_it_is_translated(share, keeps):
     assert TextHabits(without_words=share).keeps_other_text is keeps
-
-
-def test_text_without_words_that_is_copied_does_not_count():
-    pairs = [
-        ("---", "---"),
-        ("12:30", "half past twelve"),
-        ("Ja. Nein.", "Yes."),
-        ("BITTE NICHT STOEREN!", "DO NOT DISTURB!"),
-    ]
-
-    assert count_habits(pairs) == {"several_sentences": 1, "without_words": 1, "capitals": 1}

@@ -152,17 +152,6 @@ def test_other_failures_of_the_library_name_the_configuration(monkeypatch):
         train(replace(CONFIG, name="bpe"))
 
 
-def test_a_joint_vocabulary_knows_both_languages():
-    corpus = list_corpus([("abab ab", "xyxy xy")] * 3)
-
-    joint = train_tokenizers(replace(CONFIG, joint=True), corpus)
-    separate = train_tokenizers(CONFIG, corpus)
-
-    assert UNK not in joint.source.encode(["ab xy"])[0]
-    assert UNK in separate.source.encode(["ab xy"])[0]
-    assert UNK in separate.target.encode(["ab xy"])[0]
-
-
 def test_character_coverage_leaves_out_rare_characters():
     corpus = list_corpus([("abcd " * 50, "t")] * 5 + [("q", "t")])
 

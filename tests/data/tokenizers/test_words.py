@@ -77,12 +77,6 @@ def test_how_much_of_the_text_is_unknown_is_reported(config, lines, kind, caplog
     )
 
 
-def test_a_space_belongs_to_the_word_after_it():
-    tokenizer = CharacterTokenizer(["a", "b", " ", "."])
-
-    assert tokenizer.words("ab. b ", tokenizer.encode(["ab. b "])[0]) == [0, 0, 0, 1, 1, 1]
-
-
 @pytest.mark.parametrize(
     ("rules", "language", "line"),
     [
