@@ -19,7 +19,6 @@ with imports_in_one_line():
     from seq2seq.checks import Config, Count, FilePath, FilePaths, Name, Range
     from seq2seq.cli.command_line import run_command
     from seq2seq.data.bitexts import Row, read_bitext
-    from seq2seq.data.files import languages_of_files
     from seq2seq.data.quality import FAULTS, MARKUP, PairRules, clean, guess_language, hash_text
     from seq2seq.files.atomic import whole_files
     from seq2seq.files.paths import expand_home
@@ -55,7 +54,7 @@ class PrepareConfig(Config):
     check: bool
     """Only report, and write nothing."""
     source: Name | None
-    """Language of the sources; None: taken from file or column names, or guessed from the text."""
+    """Language of the sources; None: as two text files are named, or guessed from the text."""
     target: Name | None
     """Language of the targets; None: as for the sources."""
     columns: list[str]
@@ -120,7 +119,7 @@ def prepare(config: PrepareConfig) -> None:
     )
     if not rows:
         raise ValueError(f"input={','.join(config.input)}: there is no text")
-    source, target = _languages(paths, source, target, rows)
+    source, target = _languages(source, target, rows)
     endings = (source, target) if source != target else ("source", "target")
     folder = None
     if config.output is not None and not config.check:
@@ -148,20 +147,12 @@ def prepare(config: PrepareConfig) -> None:
     print(f"Next: {shlex.join(['python', 'train.py', 'data=files', *keys])}")
 
 
-def _languages(
-    paths: Sequence[Path], source: str | None, target: str | None, rows: Sequence[Row]
-) -> tuple[str, str]:
-    """Return the languages of the configuration, else of the file names, else of the text."""
-    named = {"source": "source", "target": "target"}
-    if len(paths) == 2 and source is target is None:
-        named = languages_of_files([str(path) for path in paths])
+def _languages(source: str | None, target: str | None, rows: Sequence[Row]) -> tuple[str, str]:
+    """Return the languages, those that are None guessed from the text."""
     sound = [row for row in rows if row.fault is None]
     some = sound[:: 1 + len(sound) // 1000]
-    found = {"source": source or named["source"], "target": target or named["target"]}
-    for side, language in found.items():
-        if language == side:
-            found[side] = guess_language(getattr(row, side) for row in some) or side
-    return found["source"], found["target"]
+    source = source or guess_language(row.source for row in some) or "source"
+    return source, target or guess_language(row.target for row in some) or "target"
 
 
 def apply_rules(rows: Sequence[Row], rules: PairRules, *, keeps_markup: bool) -> Prepared:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
+from seq2seq.data.files import languages_of_files
 from seq2seq.files.paths import check_readable
 from seq2seq.files.text import check_is_text, decode_line, open_text, parallel
 
@@ -62,7 +63,8 @@ def read_bitext(
         paths: The files.
         columns: Source and target column of a table, by number from 1 or by name in the first row;
             by default, the only two columns, or the two that are named after the languages.
-        source: Language of the sources, to choose among columns or the languages of a TMX file.
+        source: Language of the sources, to choose among columns or the languages of a TMX file;
+            by default, the languages that two text files are named after.
         target: Language of the targets.
 
     Raises:
@@ -77,6 +79,9 @@ def read_bitext(
         raise ValueError("columns chooses columns of a table, but no file is one; remove the key")
     has_sides = not any(_kind(path) in (*_TABLES, *MEMORIES) for path in paths)
     if has_sides and len(paths) == 2:
+        if source is target is None:
+            named = languages_of_files([str(path) for path in paths])
+            source, target = (None if name == side else name for side, name in named.items())
         return Bitext(source, target, list(map(_checked, _read_sides(*paths))))
     rows: list[Row] = []
     for path in paths:

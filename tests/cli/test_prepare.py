@@ -106,6 +106,16 @@ def test_languages_are_recognized_and_a_check_writes_nothing(tmp_path, table, ca
     assert [*tmp_path.iterdir()] == [table]
 
 
+def test_names_of_tables_do_not_tell_the_languages(tmp_path, table, capsys):
+    (tmp_path / "b.fr.tsv").write_text(table.read_text())
+    (tmp_path / "a.de.tsv").write_text(table.read_text())
+    files = f"input=[{tmp_path}/a.de.tsv,{tmp_path}/b.fr.tsv]"
+
+    prepare(load_command("prepare", PrepareConfig, [files, "check=true"]))
+
+    assert "814 pairs, de to en (" in capsys.readouterr().out
+
+
 def test_short_texts_have_no_language_of_their_own(tmp_path, capsys):
     table = tmp_path / "all.tsv"
     table.write_text("Ja.\tYes.\n")
