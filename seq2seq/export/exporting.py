@@ -35,7 +35,7 @@ from seq2seq.export.folder import (
     write_runtime,
 )
 from seq2seq.export.graphs import quantize_graphs, write_graphs
-from seq2seq.export.search import Integers, SteppedModel, pad_sources
+from seq2seq.export.search import Graphs, Integers, pad_sources
 from seq2seq.export.translator import OnnxTranslator
 from seq2seq.files.atomic import naming, temporary_path
 from seq2seq.files.paths import expand_home
@@ -193,7 +193,7 @@ class _Outputs(NamedTuple):
         return [np.abs(own - other).sum() / max(own.size, 1) for own, other in pairs]
 
 
-def check_graphs(model: Seq2Seq, graphs: SteppedModel, *, num_tokens: int) -> None:
+def check_graphs(model: Seq2Seq, graphs: Graphs, *, num_tokens: int) -> None:
     """Compare exported graphs with their model on random sentences, alone and in batches.
 
     How much the rounding of fp32 changes a model's probabilities depends on its weights. So both
@@ -246,7 +246,7 @@ def _known_outputs(model: Seq2Seq, sources: Sequence[Sequence[int]], targets: In
 
 
 def _stepped_outputs(
-    graphs: SteppedModel,
+    graphs: Graphs,
     sources: Sequence[Sequence[int]],
     targets: Integers,
     *,
