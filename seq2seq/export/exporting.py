@@ -134,18 +134,16 @@ def _check_tokenizers(checkpoint: Checkpoint) -> None:
 @contextlib.contextmanager
 def _whole_folder(folder: Path) -> Iterator[Path]:
     """Yield a hidden folder that replaces `folder` when the block ends without an error."""
-    hidden, doomed = temporary_path(folder), temporary_path(folder)
+    hidden, old = temporary_path(folder), temporary_path(folder)
     hidden.mkdir()
     try:
         yield hidden
         if folder.exists():
-            folder.replace(doomed)
+            folder.replace(old)
         hidden.replace(folder)
+        shutil.rmtree(old, ignore_errors=True)
     finally:
-        if doomed.exists() and not folder.exists():  # an error or interrupt between both lines
-            doomed.replace(folder)
-        for each in (hidden, doomed):
-            shutil.rmtree(each, ignore_errors=True)
+        shutil.rmtree(hidden, ignore_errors=True)
 
 
 def _write(checkpoint: Checkpoint, folder: Path, precision: ExportPrecision) -> None:
