@@ -1,16 +1,14 @@
-"""Measure the costs of data: encoding, the start of a training and padding.
+"""Measure the costs of data: encoding and the start of a training.
 
     python benchmarks/data_speed.py encoding data=multi30k data.root=DIR
     python benchmarks/data_speed.py start data=multi30k data.root=DIR
     python benchmarks/data_speed.py large DIR
-    python benchmarks/data_speed.py padding data=multi30k data.root=DIR
 
 `encoding` converts the training text to cached ids, with one core and with all available cores.
 `start` measures train.py from the command to the first update, with a filled cache. `large` does
 the same with a corpus that repeats a small one, and measures the size of its cache and the order of
-an epoch; its files stay in --directory. `padding` counts the padding of an epoch. Times are medians
-of --repeats runs; processor time is printed beside elapsed time, which other programs prolong.
-Arguments with "=" are those of train.py.
+an epoch; its files stay in --directory. Times are medians of --repeats runs; processor time is
+printed beside elapsed time, which other programs prolong. Arguments with "=" are those of train.py.
 """
 
 import argparse
@@ -30,7 +28,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from seq2seq.config.schema import TrainConfig, load_config
-from seq2seq.data.batching import Batches, EncodedCorpus
+from seq2seq.data.batching import Batches
 from seq2seq.data.cache import cached_tokenizers, encode_corpus
 from seq2seq.data.config import OnInvalid
 from seq2seq.data.corpus import Corpus, load_corpora
@@ -76,13 +74,12 @@ def main() -> None:
         default=Path(tempfile.gettempdir(), "large-corpus"),
         help="directory of the large corpus and its cache (default: %(default)s)",
     )
-    commands.add_parser("padding", help="share of padding among all positions")
     arguments, overrides = parser.parse_known_args()
     if arguments.command == "encoding":
         measure_encoding(overrides, arguments.repeats)
     elif arguments.command == "start":
         measure_start(overrides, arguments.repeats)
-    elif arguments.command == "large":
+    else:
         overrides = make_large(
             arguments.text,
             arguments.directory.resolve(),
@@ -91,8 +88,6 @@ def main() -> None:
         )
         measure_order(overrides, arguments.repeats)
         measure_start(overrides, arguments.repeats)
-    else:
-        measure_padding(overrides)
 
 
 def measure_encoding(overrides: list[str], repeats: int) -> None:
@@ -126,7 +121,9 @@ def encode_once(
 def measure_order(overrides: list[str], repeats: int) -> None:
     """Print the size of the cached ids and the time in which an epoch is ordered."""
     config = load_config(*overrides)
-    encoded = encode_train(config)
+    corpus = load_corpora(config.data).train
+    tokenizers = cached_tokenizers(config.tokenizer, corpus, config.data.cache_dir)
+    encoded = encode_corpus(corpus, tokenizers, config.data)
     folders = Path(config.data.cache_dir).glob("train-*")
     size = sum(path.stat().st_size for folder in folders for path in folder.iterdir())
     batches = Batches(
@@ -141,12 +138,6 @@ def measure_order(overrides: list[str], repeats: int) -> None:
         f"{len(encoded)} pairs: {size / 2**30:.2f} GB of cached ids, an epoch is ordered in "
         f"{statistics.median(times):.2f} s of processor time"
     )
-
-
-def encode_train(config: TrainConfig) -> EncodedCorpus:
-    corpus = load_corpora(config.data).train
-    tokenizers = cached_tokenizers(config.tokenizer, corpus, config.data.cache_dir)
-    return encode_corpus(corpus, tokenizers, config.data)
 
 
 def measure_start(overrides: list[str], repeats: int) -> None:
@@ -231,26 +222,6 @@ class CachingTokenizer:
         new = list(set(lines) - self._ids.keys())
         self._ids |= zip(new, self._tokenizer.encode(new), strict=True)
         return [self._ids[line] for line in lines]
-
-
-def measure_padding(overrides: list[str]) -> None:
-    """Print the share of padding among all positions of an epoch, source and target."""
-    config = load_config(*overrides)
-    encoded = encode_train(config)
-    batching = config.training.batching
-    batches = Batches(encoded, config=batching, seed=config.seed, rank=0, world_size=1).epoch(0)
-    real = computed = 0
-    for rows in batches:
-        for lengths in (
-            encoded.source_rows.lengths(rows) + 1,
-            encoded.target_rows.lengths(rows) + 1,
-        ):  # EOS
-            real += int(lengths.sum())
-            computed += len(rows) * int(lengths.max())
-    print(
-        f"{len(batches)} batches of {batching.size} {batching.unit.name}: "
-        f"{1 - real / computed:.1%} of the positions are padding"
-    )
 
 
 if __name__ == "__main__":

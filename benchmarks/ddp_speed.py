@@ -21,8 +21,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.process_speed import build, divided_batches
-from benchmarks.train_speed import FORMS, SIZES
+from benchmarks.process_speed import divided_batches
+from benchmarks.train_speed import FORMS, SIZES, build
 from seq2seq.config.schema import TrainConfig, load_config
 from seq2seq.data.batching import Batch
 from seq2seq.runtime.distributed import process_group, sum_gradients

@@ -22,10 +22,9 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.train_speed import FORMS, SIZES
-from seq2seq.config.schema import TrainConfig, build_model, load_config
+from benchmarks.train_speed import FORMS, SIZES, build
+from seq2seq.config.schema import TrainConfig, load_config
 from seq2seq.data.batching import Batch, Batches, collate
-from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import Ranks, process_group, read_ranks, sum_over_processes
 from seq2seq.runtime.numerics import Numerics, choose_numerics
 from seq2seq.runtime.process import keep_freed_memory
@@ -118,16 +117,6 @@ def measure(config: TrainConfig, numerics: Numerics, ranks: Ranks, *, num_update
             [batch], update=update + 1, learning_rate=1e-4, num_tokens=num_tokens
         )
     return total / (time.perf_counter() - started)
-
-
-def build(config: TrainConfig, data: PreparedData) -> Seq2Seq:
-    """Return an untrained model with the weights of the seed."""
-    torch.manual_seed(config.seed)
-    return build_model(
-        config,
-        source_vocabulary_size=len(data.tokenizers.source),
-        target_vocabulary_size=len(data.tokenizers.target),
-    )
 
 
 def divided_batches(

@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     options, keys = parse(argv)
     source = options.input or f"{options.checkpoint}/test.src"
     lines = [line for line in Path(source).read_text(encoding="utf-8").splitlines() if line.strip()]
-    translator = Translator.load(options.translator or options.checkpoint, device="cpu")
+    translator = Translator.load(options.checkpoint, device="cpu")
     chosen = {name: SEARCHES[name] for name in options.searches.split(",")}
     expected = {
         name: [each.text for each in translator(lines, config)]
@@ -98,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         servers = [
             stack.enter_context(serving(options, search, name, [*given, *keys]))
             for search, (given, _) in chosen.items()
-            for name in options.modes.split(",")
+            for name in BATCH_SIZES
         ]
         cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
         if len(cores) > 1:
@@ -130,11 +130,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 def parse(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
     parser = argparse.ArgumentParser(description="Arguments with = are keys of seq2seq-serve.")
     parser.add_argument("--checkpoint", required=True, help="a run, or an exported folder")
-    parser.add_argument("--translator", help="the model for the expected texts; default: the same")
     parser.add_argument("--input", help="a file of sentences; default: test.src of the run")
     parser.add_argument("--clients", default="1,8,32", help="numbers of clients")
     parser.add_argument("--searches", default="greedy,beam 5", help="greedy, beam 5")
-    parser.add_argument("--modes", default="no batching,batching", help="servers to compare")
     parser.add_argument("--requests", type=int, default=1000, help="requests of each load")
     parser.add_argument("--repeats", type=int, default=3, help="rounds, of which medians are shown")
     return parser.parse_known_args(argv)

@@ -31,6 +31,7 @@ from seq2seq.attention.base import attention_config_types
 from seq2seq.config.schema import TrainConfig, build_model, load_config
 from seq2seq.data.batching import Batch, Batches, collate
 from seq2seq.kernels.products import use_kernels
+from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.runtime.numerics import Numerics, choose_numerics
 from seq2seq.runtime.process import keep_freed_memory
@@ -139,6 +140,16 @@ def make_batches(config: TrainConfig, data: PreparedData, number: int) -> list[B
     return [collate(encoded, rows[i % len(rows)], links=links) for i in range(number)]
 
 
+def build(config: TrainConfig, data: PreparedData) -> Seq2Seq:
+    """Return an untrained model with the weights of the seed."""
+    torch.manual_seed(config.seed)
+    return build_model(
+        config,
+        source_vocabulary_size=len(data.tokenizers.source),
+        target_vocabulary_size=len(data.tokenizers.target),
+    )
+
+
 class Run:
     """A model, its updates and the kernels that they run with."""
 
@@ -150,11 +161,7 @@ class Run:
         *,
         in_step_loop: bool = False,
     ) -> None:
-        self.model = build_model(
-            config,
-            source_vocabulary_size=len(data.tokenizers.source),
-            target_vocabulary_size=len(data.tokenizers.target),
-        ).to(numerics.device)
+        self.model = build(config, data).to(numerics.device)
         self._updater = (
             PlainUpdater(config, model=self.model, numerics=numerics)
             if in_step_loop

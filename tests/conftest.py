@@ -55,6 +55,20 @@ def exported(checkpoint_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def page(exported: Path) -> Path:
+    """Return a page that translates with the exported model, for tests that only read it."""
+    from tiny_export import EXAMPLES
+    from web_runtime_cache import CACHE
+
+    from seq2seq.export.web_page import write_page
+    from seq2seq.export.web_runtime import load_web_runtime
+
+    path = exported.parent / "page.html"
+    write_page(exported, path, runtime=load_web_runtime(CACHE), examples=EXAMPLES)
+    return path
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the longest modules first, so that no process works on one when all others are done."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}

@@ -28,6 +28,8 @@ SENTENCES = [
     "  der mann liest 12\u00a0bu\u0308cher und 7",
     "1 2 3 4 5 6 7 8 9 10 11 12",
 ]
+EXAMPLES = ["ein hund rennt", "</script><b>zwei"]
+"""Sentences that the page offers."""
 BEAM = BeamConfig(beam_size=4, n_best=3)
 BEAMS = [
     BEAM,

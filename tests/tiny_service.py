@@ -7,32 +7,26 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 import torch
 import uvicorn
 
+from seq2seq.cli.serve import load_serve_config
 from seq2seq.inference.translations import TranslatedHypothesis, Translation
 from seq2seq.search.config import BeamConfig, DecodingConfig
 from seq2seq.serving.app import Service
 from seq2seq.serving.batcher import Translate
 from seq2seq.serving.models import Load, LoadedModel, ServeConfig
 from seq2seq.serving.server import bind, make_server
-from seq2seq.text.sentences import Split, split_sentences
+from seq2seq.text.sentences import split_sentences
 
 KEYS = ("a-key-of-16-bytes", "another-key-of-16-bytes")
 _VALUES = {
-    "checkpoint": ["de-en"],
-    "plugins": [],
-    "engine": "torch",
-    "host": "127.0.0.1",
-    "port": 0,
     "device": "cpu",
-    "precision": "fp32",
-    "threads": None,
     "batch_size": 8,
-    "split": Split.auto,
     "max_waiting": 50,
     "timeout": 20.0,
     "max_characters": 300,
@@ -40,15 +34,12 @@ _VALUES = {
     "max_texts": 5,
     "max_body": 4000,
     "max_beam": 4,
-    "api_keys": None,
-    "cors": [],
-    "access_log": True,
     "decoding": BeamConfig(beam_size=2),
 }
 
 
 def make_serve_config(**changes: object) -> ServeConfig:
-    return ServeConfig(**_VALUES | changes)
+    return replace(load_serve_config("checkpoint=de-en"), **_VALUES | changes)
 
 
 class Shouter:
@@ -135,7 +126,6 @@ class Running(NamedTuple):
     service: Service
     port: int
     server: uvicorn.Server
-    thread: threading.Thread
 
     def ask(self, path: str, content: object = None, **headers: str) -> Answer:
         """Send JSON, or bytes as they are, and return the answer; without content by GET."""
@@ -159,10 +149,6 @@ class Running(NamedTuple):
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=20)
 
-    def stop(self) -> None:
-        self.server.should_exit = True
-        self.thread.join(20)
-
 
 @contextlib.contextmanager
 def running(
@@ -180,9 +166,9 @@ def running(
     server = make_server(service, config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
     thread.start()
-    live = Running(service, bound.getsockname()[1], server, thread)
     try:
         wait_until(lambda: server.started or not thread.is_alive())
-        yield live
+        yield Running(service, bound.getsockname()[1], server)
     finally:
-        live.stop()
+        server.should_exit = True
+        thread.join(20)

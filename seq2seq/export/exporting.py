@@ -35,7 +35,7 @@ from seq2seq.export.folder import (
     write_runtime,
 )
 from seq2seq.export.graphs import quantize_graphs, write_graphs
-from seq2seq.export.search import Integers, SteppedModel, pad_sources
+from seq2seq.export.search import Graphs, Integers, pad_sources
 from seq2seq.export.translator import OnnxTranslator
 from seq2seq.files.atomic import naming, temporary_path
 from seq2seq.files.paths import expand_home
@@ -134,18 +134,16 @@ def _check_tokenizers(checkpoint: Checkpoint) -> None:
 @contextlib.contextmanager
 def _whole_folder(folder: Path) -> Iterator[Path]:
     """Yield a hidden folder that replaces `folder` when the block ends without an error."""
-    hidden, doomed = temporary_path(folder), temporary_path(folder)
+    hidden, old = temporary_path(folder), temporary_path(folder)
     hidden.mkdir()
     try:
         yield hidden
         if folder.exists():
-            folder.replace(doomed)
+            folder.replace(old)
         hidden.replace(folder)
+        shutil.rmtree(old, ignore_errors=True)
     finally:
-        if doomed.exists() and not folder.exists():  # an error or interrupt between both lines
-            doomed.replace(folder)
-        for each in (hidden, doomed):
-            shutil.rmtree(each, ignore_errors=True)
+        shutil.rmtree(hidden, ignore_errors=True)
 
 
 def _write(checkpoint: Checkpoint, folder: Path, precision: ExportPrecision) -> None:
@@ -193,7 +191,7 @@ class _Outputs(NamedTuple):
         return [np.abs(own - other).sum() / max(own.size, 1) for own, other in pairs]
 
 
-def check_graphs(model: Seq2Seq, graphs: SteppedModel, *, num_tokens: int) -> None:
+def check_graphs(model: Seq2Seq, graphs: Graphs, *, num_tokens: int) -> None:
     """Compare exported graphs with their model on random sentences, alone and in batches.
 
     How much the rounding of fp32 changes a model's probabilities depends on its weights. So both
@@ -246,7 +244,7 @@ def _known_outputs(model: Seq2Seq, sources: Sequence[Sequence[int]], targets: In
 
 
 def _stepped_outputs(
-    graphs: SteppedModel,
+    graphs: Graphs,
     sources: Sequence[Sequence[int]],
     targets: Integers,
     *,

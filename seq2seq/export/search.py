@@ -10,11 +10,13 @@ The page that translates in a browser follows this file line by line.
 import math
 from collections.abc import Sequence
 from itertools import count
-from typing import NamedTuple, Protocol
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from seq2seq.export.folder import ENCODER, STEP
 from seq2seq.search.config import BeamConfig, DecodingConfig, EarlyStopping, Hypothesis
 from seq2seq.special_tokens import BOS, EOS, PAD
 
@@ -36,12 +38,32 @@ class Step(NamedTuple):
     states: list[Floats]  # (R, ...)
 
 
-class SteppedModel(Protocol):
-    """A model that encodes sources and extends hypotheses, as the exported graphs do."""
+class Graphs:
+    """The two graphs of a folder, which encode sources and extend hypotheses.
 
-    vocabulary_size: int
-    symbols: Integers
-    """Ids of the symbols for protected spans, (M,)."""
+    Args:
+        folder: The folder.
+        vocabulary_size: Size of the target vocabulary.
+        symbols: Target ids of the symbols for protected spans, M of them.
+    """
+
+    def __init__(self, folder: Path, *, vocabulary_size: int, symbols: Sequence[int]) -> None:
+        import onnxruntime  # an extra package
+
+        self.vocabulary_size = vocabulary_size
+        self.symbols = np.array(symbols, np.int64)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        self._encoder, self._step = (
+            onnxruntime.InferenceSession(
+                str(folder / name), options, providers=["CPUExecutionProvider"]
+            )
+            for name in (ENCODER, STEP)
+        )
+        self._inputs, self._outputs = (
+            [each.name for each in arguments]
+            for arguments in (self._step.get_inputs(), self._step.get_outputs())
+        )
 
     def encode(self, source_ids: Integers, source_mask: Booleans) -> tuple[Arrays, list[Floats]]:
         """Encode sources; ids and mask are (B, S).
@@ -50,6 +72,9 @@ class SteppedModel(Protocol):
             The memory, arrays (B, ...) that every step reads, and the states before the first step,
             (B, ...).
         """
+        feeds = {"source_ids": source_ids, "source_mask": source_mask}
+        keys, values, *states = self._encoder.run(None, feeds)
+        return [keys, values, source_mask], states
 
     def step(
         self,
@@ -70,6 +95,11 @@ class SteppedModel(Protocol):
             missing: The symbols that each row still lacks, (R, M).
             states: States of the rows, (R, ...).
         """
+        symbols = [missing] if len(self.symbols) else []
+        inputs = [tokens, totals, np.empty(width, np.int64), *memory, *symbols, *states]
+        feeds = dict(zip(self._inputs, inputs, strict=True))
+        best, indices, weights, *new_states = self._step.run(self._outputs, feeds)
+        return Step(best, indices, weights, new_states)
 
 
 class _Cells(NamedTuple):
@@ -83,7 +113,7 @@ class _Cells(NamedTuple):
 
 
 def search(
-    model: SteppedModel,
+    model: Graphs,
     sources: Sequence[Sequence[int]],
     config: DecodingConfig,
     *,
@@ -94,7 +124,7 @@ def search(
     Greedy search is a beam of one hypothesis, ranked by its log-probability.
 
     Args:
-        model: The exported model.
+        model: The graphs.
         sources: Ids of each sentence, without EOS.
         config: Configuration that `check_decoding` accepts.
         num_symbols: For each sentence, how many symbols its source contains.

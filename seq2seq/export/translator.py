@@ -1,7 +1,5 @@
 """Translate with an exported model: onnxruntime and sentencepiece, without torch."""
 
-# B batch, K hypotheses of each sentence, R = B * K rows, S source length, T target length, N heads
-
 from collections.abc import Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -9,16 +7,8 @@ from pathlib import Path
 import numpy as np
 from sentencepiece import SentencePieceProcessor
 
-from seq2seq.export.folder import (
-    ENCODER,
-    SOURCE,
-    STEP,
-    TARGET,
-    Runtime,
-    check_decoding,
-    read_runtime,
-)
-from seq2seq.export.search import Arrays, Booleans, Floats, Integers, Step, search
+from seq2seq.export.folder import SOURCE, TARGET, Runtime, check_decoding, read_runtime
+from seq2seq.export.search import Graphs, search
 from seq2seq.inference.lines import Batch, LineTranslator
 from seq2seq.inference.tally import StreamCounts
 from seq2seq.runtime.process import MOST_WORKERS, map_in_workers
@@ -45,7 +35,7 @@ class OnnxTranslator(LineTranslator):
             habits=TextHabits(runtime.several_sentences, runtime.without_words, runtime.capitals),
             weights=np.zeros((runtime.num_heads, 1, 1), np.float32),
         )
-        self.graphs = _Graphs(folder, vocabulary_size=len(target), symbols=runtime.symbols)
+        self.graphs = Graphs(folder, vocabulary_size=len(target), symbols=runtime.symbols)
         self._map = partial(map_in_workers, num_threads=threads)
         self._num_workers = min(threads, MOST_WORKERS)
 
@@ -124,47 +114,3 @@ class SubwordTokenizer:
         """Return all tokens; asking sentencepiece for each token would be slower."""
         pieces: list[str] = self._processor.id_to_piece([*range(len(self))])
         return pieces
-
-
-class _Graphs:
-    """The two graphs as the model that the search calls."""
-
-    def __init__(self, folder: Path, *, vocabulary_size: int, symbols: Sequence[int]) -> None:
-        import onnxruntime  # an extra package
-
-        self.vocabulary_size = vocabulary_size
-        self.symbols = np.array(symbols, np.int64)
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        self._encoder, self._step = (
-            onnxruntime.InferenceSession(
-                str(folder / name), options, providers=["CPUExecutionProvider"]
-            )
-            for name in (ENCODER, STEP)
-        )
-        self._inputs, self._outputs = (
-            [each.name for each in arguments]
-            for arguments in (self._step.get_inputs(), self._step.get_outputs())
-        )
-
-    def encode(self, source_ids: Integers, source_mask: Booleans) -> tuple[Arrays, list[Floats]]:
-        """Encode sources; ids and mask are (B, S)."""
-        feeds = {"source_ids": source_ids, "source_mask": source_mask}
-        keys, values, *states = self._encoder.run(None, feeds)
-        return [keys, values, source_mask], states
-
-    def step(
-        self,
-        tokens: Integers,
-        totals: Floats,
-        width: int,
-        memory: Arrays,
-        missing: Booleans,
-        states: list[Floats],
-    ) -> Step:
-        """Extend hypotheses by one token."""
-        symbols = [missing] if len(self.symbols) else []
-        inputs = [tokens, totals, np.empty(width, np.int64), *memory, *symbols, *states]
-        feeds = dict(zip(self._inputs, inputs, strict=True))
-        best, indices, weights, *new_states = self._step.run(self._outputs, feeds)
-        return Step(best, indices, weights, new_states)

@@ -8,7 +8,7 @@ import pytest
 from headless_browser import needs_browser, open_browser, open_page
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
-from tiny_export import BEAM, BEAMS, SENTENCES, make_exportable
+from tiny_export import BEAM, BEAMS, EXAMPLES, SENTENCES, make_exportable
 from web_runtime_cache import CACHE, needs_web_runtime
 
 from seq2seq import BeamConfig, GreedyConfig
@@ -19,7 +19,6 @@ from seq2seq.export.web_page import write_page
 from seq2seq.export.web_runtime import load_web_runtime
 
 pytestmark = [needs_browser, needs_web_runtime]
-EXAMPLES = ["ein hund rennt", "zwei"]
 TRANSLATE = """const [lines, config, done] = arguments;
 (async () => {
   const found = [];
@@ -36,13 +35,6 @@ def browser(tmp_path_factory):
         offline = {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
         driver.execute_cdp_cmd("Network.emulateNetworkConditions", offline)
         yield driver
-
-
-@pytest.fixture(scope="module")
-def page(exported, tmp_path_factory):
-    path = tmp_path_factory.mktemp("page") / "page.html"
-    write_page(exported, path, runtime=load_web_runtime(CACHE), examples=EXAMPLES)
-    return path
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from tiny_service import PanicError, wait_until
-from tiny_translator import BEAM, BEST, GREEDY, SENTENCES, make_translator
+from tiny_translator import BEAM, GREEDY
 
 from seq2seq.serving.batcher import Batcher, RefusedError
 
@@ -51,17 +51,6 @@ def shut(recorder, **options):
             yield batcher
         finally:
             recorder.gate.set()
-
-
-def test_answers_are_those_of_the_translator_whoever_shares_the_batch():
-    translator = make_translator()
-    requests = [(line, decoding) for line in SENTENCES for decoding in (BEST, GREEDY)]
-
-    with Batcher(batch_size=5) as batcher:
-        futures = [batcher.submit(translator, [line], decoding) for line, decoding in 3 * requests]
-        found = [future.result(30)[0].text for future in futures]
-
-    assert found == 3 * [translator([line], decoding)[0].text for line, decoding in requests]
 
 
 def test_requests_that_wait_are_translated_together(recorder):
@@ -120,17 +109,20 @@ def test_lines_of_several_requests_take_turns(recorder):
     assert recorder.lines()[1:] == [["1", "a", "2", "3"], ["4", "5", "6"]]
 
 
-def test_requests_of_different_searches_are_translated_apart_and_take_turns(recorder):
+def test_requests_of_different_searches_and_models_are_translated_apart_and_take_turns(recorder):
+    other = Recorder()
     with shut(recorder, batch_size=2) as batcher:
         futures = [
             batcher.submit(recorder, ["1", "2", "3"], BEAM),
             batcher.submit(recorder, ["a"], GREEDY),
             batcher.submit(recorder, ["4"], replace(BEAM)),
+            batcher.submit(other, ["5"], BEAM),
         ]
         recorder.gate.set()
         wait(futures, 10)
 
     assert recorder.batches[1:] == [(["1", "4"], BEAM), (["a"], GREEDY), (["2", "3"], BEAM)]
+    assert other.batches == [(["5"], BEAM)]
 
 
 @pytest.mark.parametrize("error", [RuntimeError, PanicError])
@@ -145,18 +137,6 @@ def test_a_failing_line_fails_its_own_request_only(recorder, error):
         with pytest.raises(RuntimeError, match="a line is bad"):
             bad.result(10)
         assert batcher.submit(recorder, ["c"], GREEDY).result(10) == ["C"]
-
-
-def test_more_lines_than_may_wait_are_refused(recorder):
-    with shut(recorder, max_waiting=3) as batcher:
-        accepted = batcher.submit(recorder, ["a", "b"], GREEDY)
-
-        with pytest.raises(RefusedError, match="too many requests wait"):
-            batcher.submit(recorder, ["c", "d"], GREEDY)
-        last = batcher.submit(recorder, ["c"], GREEDY)
-        recorder.gate.set()
-
-        assert (accepted.result(10), last.result(10)) == (["A", "B"], ["C"])
 
 
 def test_lines_that_waited_too_long_are_not_translated(recorder):
@@ -202,18 +182,6 @@ def test_a_request_may_be_repeated_when_it_is_overdue(recorder):
 
         assert other.result(timeout=10) == ["B"]
         assert repeated[0].result(timeout=10) == ["A"]
-
-
-def test_a_request_is_translated_by_the_function_that_it_came_for(recorder):
-    with shut(recorder, batch_size=2) as batcher:
-        old = batcher.submit(recorder, ["a", "b", "c"], GREEDY)
-        new = batcher.submit(
-            lambda lines, decoding: [f"new {each}" for each in lines], ["d"], GREEDY
-        )
-        recorder.gate.set()
-
-        assert old.result(10) == ["A", "B", "C"]
-        assert new.result(10) == ["new d"]
 
 
 def test_closing_answers_what_was_accepted_and_refuses_the_rest(recorder):

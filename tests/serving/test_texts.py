@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from tiny_translator import make_translator
 
 from seq2seq.inference.translations import TranslatedHypothesis, Translation
 from seq2seq.serving.texts import SplitHtml, attended_offsets, split_text
@@ -35,17 +34,6 @@ def test_chinese_translations_are_joined_without_spaces(read):
     assert read("Ja. Nein.", split_sentences).join(["\u662f\u3002", "\u4e0d\u3002"]) == (
         "\u662f\u3002\u4e0d\u3002"
     )
-
-
-def test_the_text_of_a_line_is_that_of_translating_with_split_lines():
-    translator = make_translator()
-    line = "ein hund rennt. Der schnee ist tief. Ja! nein und ja"
-    [offline] = translator([line])
-
-    split = split_text(line, split_sentences)
-
-    translations = translator(split.sentences)
-    assert split.join([each.text for each in translations]) == offline.text
 
 
 @pytest.mark.parametrize(
