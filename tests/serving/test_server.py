@@ -8,10 +8,18 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tiny_service import ShutShouter, make_serve_config, running, wait_until
+from tiny_service import (
+    Shouter,
+    ShutShouter,
+    load_shouter,
+    make_serve_config,
+    running,
+    wait_until,
+)
 from tiny_translator import make_translator, write_checkpoint
 
 from seq2seq.files.paths import file_sha256
@@ -130,6 +138,36 @@ def test_stopping_tells_each_client_to_send_no_more_on_its_connection():
     assert b"connection: close" not in first
     assert [b"connection: close" in answer for answer in last] == [True, True, False]
     assert [answer[:12] for answer in last] == [b"HTTP/1.1 200", b"HTTP/1.1 200", b""]
+
+
+def test_reloading_under_load_answers_every_request_by_one_of_the_models(caplog):
+    marks = iter(range(1000))
+
+    answers, is_over = [], threading.Event()
+
+    def ask():
+        while not is_over.is_set():
+            answers.append(live.translate("Ja. Nein. Ja."))
+
+    def load(path):
+        return load_shouter(path, Shouter(f" {next(marks)}"))
+
+    with running(load=load) as live, ThreadPoolExecutor(4) as pool:
+        for _ in range(4):
+            pool.submit(ask)
+        wait_until(lambda: answers)
+        for _ in range(5):
+            live.service.models.reload()
+        is_over.set()
+        metrics = live.ask("/metrics").content.decode()
+        last = live.translate("Ja.").content
+
+    texts = [
+        re.fullmatch(r"JA\. (\d) NEIN\. \1 JA\. \1", a.content["translatedText"]) for a in answers
+    ]
+    assert all(texts)
+    assert last == {"translatedText": "JA. 5"}
+    assert 'seq2seq_reloads_total{result="success"} 5.0' in metrics
 
 
 def test_an_address_in_use_is_refused_in_one_line():
