@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from seq2seq.checks import counted
@@ -75,6 +76,10 @@ def serve(config: ServeConfig) -> None:
     with imports_in_one_line("serve"):
         from seq2seq.serving.app import Service
         from seq2seq.serving.server import bind, raise_file_limit, serve_until_stopped
+
+        for package in ("bs4", "python_multipart"):  # which a request may need
+            if find_spec(package) is None:
+                raise ModuleNotFoundError(name=package)
     # These warnings are for lines of files; a request gets the same counts in its answer.
     logging.getLogger("seq2seq.inference").setLevel(logging.ERROR)
     logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it logs damaged bodies
