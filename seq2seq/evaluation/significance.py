@@ -56,8 +56,8 @@ class GroupComparison(NamedTuple):
     """Two-sided p-value of the effect."""
     p_corrected: float
     """p-value after `correct`; equals `p_value` before the correction."""
-    interval: tuple[float, float]
-    """Confidence interval of the effect: 95% before `correct`."""
+    level: float = LEVEL
+    """Level of the test, which `correct` lowers."""
 
     @property
     def covers(self) -> str:
@@ -67,11 +67,12 @@ class GroupComparison(NamedTuple):
         """
         return SENTENCES_ONLY if self.num_runs == 1 else "seeds and sentences"
 
-    def interval_at(self, level: float) -> tuple[float, float]:
-        """Return the effects that the test does not reject at a level."""
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Return the effects that the test does not reject: 95% before `correct`."""
         from scipy.special import stdtrit  # this import takes most of a second
 
-        margin = float(stdtrit(self.degrees, 1 - level / 2)) * self.error
+        margin = float(stdtrit(self.degrees, 1 - self.level / 2)) * self.error
         return self.effect - margin, self.effect + margin
 
 
@@ -121,8 +122,7 @@ def compare_groups(
     ratio = 0.0 if abs(effect) < 1e-9 else abs(effect) / max(error, 1e-9)
     p_value = 2 * float(stdtr(degrees, -ratio))
     num_runs = min(len(scores) for scores, _ in sides)
-    found = GroupComparison(effect, error, degrees, num_runs, p_value, p_value, (0.0, 0.0))
-    return found._replace(interval=found.interval_at(LEVEL))
+    return GroupComparison(effect, error, degrees, num_runs, p_value, p_value)
 
 
 def correct(family: Sequence[GroupComparison]) -> list[GroupComparison]:
@@ -141,8 +141,8 @@ def correct(family: Sequence[GroupComparison]) -> list[GroupComparison]:
     found = []
     for each, p_value in zip(family, corrected, strict=True):
         before = min(num_significant, sum(other < each.p_value for other in p_values))
-        interval = each.interval_at(LEVEL / (len(family) - before))
-        found.append(each._replace(p_corrected=p_value, interval=interval))
+        level = LEVEL / (len(family) - before)
+        found.append(each._replace(p_corrected=p_value, level=level))
     return found
 
 

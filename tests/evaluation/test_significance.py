@@ -311,7 +311,7 @@ def test_holm_multiplies_by_the_comparisons_left_and_keeps_the_order():
 def comparison(p_value):
     """Return a comparison with a p-value, of twenty degrees of freedom."""
     quantile = -stdtrit(20, p_value / 2)
-    return GroupComparison(quantile, 1.0, 20, 3, p_value, p_value, (0.0, 0.0))
+    return GroupComparison(quantile, 1.0, 20, 3, p_value, p_value)
 
 
 def test_corrected_intervals_exclude_0_where_the_corrected_p_value_is_significant():
