@@ -23,24 +23,20 @@ are far from normally distributed, and up to 9% are below 0.05.
 
 # R runs of a group, S sentences, K sentence statistics
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, cast
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from seq2seq.evaluation.measures import MEASURES, OF_TEXT, Sentences, measure, score_texts
 from seq2seq.evaluation.metrics import DEFAULT_RULE, Array, ScoringRule, corpus_bleu, signature
 
-if TYPE_CHECKING:
-    from sacrebleu.metrics.base import Metric, Signature
-    from sacrebleu.metrics.base import Score as SacreScore
-    from sacrebleu.significance import Result
-
 LEVEL = 0.05
 """A difference with a p-value below this level is significant."""
 SENTENCES_ONLY = "these sentences only, not other seeds"
 """The scope of a p-value if one of the groups has a single run."""
-
+_SEED, _NUM_PERMUTATIONS, _NUM_RESAMPLES = 12345, 10_000, 1000
+"""sacreBLEU's values for its tests."""
 
 Score = Callable[[Array], Array]
 
@@ -60,8 +56,8 @@ class GroupComparison(NamedTuple):
     """Two-sided p-value of the effect."""
     p_corrected: float
     """p-value after `correct`; equals `p_value` before the correction."""
-    interval: tuple[float, float]
-    """Confidence interval of the effect: 95% before `correct`."""
+    level: float = LEVEL
+    """Level of the test, which `correct` lowers."""
 
     @property
     def covers(self) -> str:
@@ -71,11 +67,12 @@ class GroupComparison(NamedTuple):
         """
         return SENTENCES_ONLY if self.num_runs == 1 else "seeds and sentences"
 
-    def interval_at(self, level: float) -> tuple[float, float]:
-        """Return the effects that the test does not reject at a level."""
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Return the effects that the test does not reject: 95% before `correct`."""
         from scipy.special import stdtrit  # this import takes most of a second
 
-        margin = float(stdtrit(self.degrees, 1 - level / 2)) * self.error
+        margin = float(stdtrit(self.degrees, 1 - self.level / 2)) * self.error
         return self.effect - margin, self.effect + margin
 
 
@@ -125,8 +122,7 @@ def compare_groups(
     ratio = 0.0 if abs(effect) < 1e-9 else abs(effect) / max(error, 1e-9)
     p_value = 2 * float(stdtr(degrees, -ratio))
     num_runs = min(len(scores) for scores, _ in sides)
-    found = GroupComparison(effect, error, degrees, num_runs, p_value, p_value, (0.0, 0.0))
-    return found._replace(interval=found.interval_at(LEVEL))
+    return GroupComparison(effect, error, degrees, num_runs, p_value, p_value)
 
 
 def correct(family: Sequence[GroupComparison]) -> list[GroupComparison]:
@@ -145,8 +141,8 @@ def correct(family: Sequence[GroupComparison]) -> list[GroupComparison]:
     found = []
     for each, p_value in zip(family, corrected, strict=True):
         before = min(num_significant, sum(other < each.p_value for other in p_values))
-        interval = each.interval_at(LEVEL / (len(family) - before))
-        found.append(each._replace(p_corrected=p_value, interval=interval))
+        level = LEVEL / (len(family) - before)
+        found.append(each._replace(p_corrected=p_value, level=level))
     return found
 
 
@@ -259,85 +255,55 @@ def compare_systems(
         >>> [round(each.score, 1) for each in found.scores["chrf"]]
         [76.6, 7.2]
     """
-    signatures: Mapping[str, object]
+    number = len(references)
+    signatures = {name: signature(rule, name, num_references=number) for name in OF_TEXT}
     if len(systems) == 1:
         values = score_texts(systems[0][1], *references, rule=rule)
         scores = {name: [MetricScore(value, None, None, None)] for name, value in values.items()}
-        number = len(references)
-        signatures = {name: signature(rule, name, num_references=number) for name in OF_TEXT}
     else:
-        # Imported here, because comparing the groups of a study does not need it.
-        from sacrebleu.significance import PairedTest
-
-        tested = {name: _TestedMeasure(name, rule) for name in OF_TEXT}
-        test = PairedTest(
-            list(systems),
-            cast("Mapping[str, Metric]", tested),
-            references,
-            test_type="ar",
-            n_samples=num_samples or 0,
-            n_ar_confidence=0,  # sacreBLEU's number of resamples
-        )
-        signatures, results = test()
-        scores = {
-            name: _metric_scores(results[name], each.p_values(test.n_samples))
-            for name, each in tested.items()
-        }
+        num_permutations = num_samples or _NUM_PERMUTATIONS
+        statistics = [
+            measure(Sentences(translations=lines, references=references, rule=rule), OF_TEXT)
+            for _, lines in systems
+        ]
+        scores = {}
+        for name, each in signatures.items():
+            first, *others = (of_system[name][:, 0] for of_system in statistics)
+            scores[name] = [_metric_score(name, first, None, num_permutations)]
+            scores[name] += [_metric_score(name, rows, first, num_permutations) for rows in others]
+            each.update("seed", _SEED)
+            each.update("ar", num_permutations)
+            each.update("bs", _NUM_RESAMPLES)
     texts = {name: str(each) for name, each in signatures.items()}
     return SystemScores([name for name, _ in systems], scores, texts)
 
 
-class _TestedMeasure:
-    """A measure of text with the metric methods that sacreBLEU's tests call."""
+def _metric_score(
+    name: str, rows: Array, first: Array | None, num_permutations: int
+) -> MetricScore:
+    """Score a system by a measure, and test whether it differs from the first system.
 
-    def __init__(self, name: str, rule: ScoringRule) -> None:
-        self._name, self._rule = name, rule
-        self._num_references = 0
-        self._scores: list[float] = []
+    The random numbers are those of sacreBLEU's test.
 
-    def _extract_corpus_statistics(
-        self, lines: Sequence[str], references: Sequence[Sequence[str]]
-    ) -> Array:
-        self._num_references = len(references)
-        sentences = Sentences(translations=lines, references=references, rule=self._rule)
-        return measure(sentences, [self._name])[self._name][:, 0]
+    Args:
+        name: The measure.
+        rows: Statistics (S, K) of the system.
+        first: Statistics of the first system; None for the first system itself.
+        num_permutations: Number of permutations of the test.
+    """
+    # Imported here, because comparing the groups of a study does not need it.
+    from sacrebleu.significance import estimate_ci
 
-    def _aggregate_and_compute(self, rows: Array) -> "SacreScore":
-        found = self._compute_score_from_stats(rows.sum(axis=0))
-        self._scores.append(found.score)
-        return found
-
-    def p_values(self, num_samples: int) -> list[float]:
-        """Return the p-value of each system except the first, after a test.
-
-        sacreBLEU scores the first system, and then each other system with its permutations: first
-        the system itself, then one text of each permutation, then the other text of each.
-        """
-        first, others = self._scores[0], np.reshape(self._scores[1:], (-1, 2 * num_samples + 1))
-        effects = np.abs(others[:, :1] - first)
-        one, other = np.split(others[:, 1:], 2, axis=1)
+    score = MEASURES[name].score
+    random = np.random.default_rng(_SEED)
+    found, p_value = float(score(rows.sum(axis=0))), None
+    if first is not None:
+        kept = random.integers(2, size=(num_permutations, len(rows)), dtype=bool)
+        one, other = (score(mask @ first + ~mask @ rows) for mask in (kept, ~kept))
+        effect = abs(found - float(score(first.sum(axis=0))))
         # Rounding must not hide an equal difference.
-        num_as_large = (np.abs(one - other) >= effects - 1e-9).sum(axis=1)
-        p_values: list[float] = ((num_as_large + 1) / (num_samples + 1)).tolist()
-        return p_values
-
-    def _compute_score_from_stats(self, row: Array) -> "SacreScore":
-        from sacrebleu.metrics.base import Score as SacreScore
-
-        return SacreScore(self._name, float(MEASURES[self._name].score(row.astype(np.float64))))
-
-    def get_signature(self) -> "Signature":
-        return signature(self._rule, self._name, num_references=self._num_references)
-
-
-def _metric_scores(
-    results: "Sequence[Result | str]", p_values: Sequence[float]
-) -> list[MetricScore]:
-    """Convert the results of a test, with the p-values of all systems except the first."""
-    from sacrebleu.significance import Result
-
-    scores: list[MetricScore] = []
-    for result, p_value in zip(results, (None, *p_values), strict=True):
-        assert isinstance(result, Result)
-        scores.append(MetricScore(result.score, result.mean, result.ci, p_value))
-    return scores
+        num_as_large = int((np.abs(one - other) >= effect - 1e-9).sum())
+        p_value = (num_as_large + 1) / (num_permutations + 1)
+    resamples = random.choice(len(rows), size=(_NUM_RESAMPLES, len(rows)))
+    mean, interval = estimate_ci(score(np.stack([rows[each].sum(axis=0) for each in resamples])))
+    return MetricScore(found, float(mean), float(interval), p_value)

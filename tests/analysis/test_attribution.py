@@ -1,5 +1,3 @@
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -172,11 +170,6 @@ def test_tau_with_ties_is_that_of_scipy(largest):
             one, other = random.integers(0, largest, (2, size), endpoint=True).astype(float)
             expected = pytest.approx(kendalltau(one, other).statistic, nan_ok=True)
             assert kendall_tau(one, other) == expected
-
-
-def test_nothing_to_rank_gives_no_tau():
-    for one in ([], [1.0], [1.0, 1.0, 1.0], [math.nan] * 3):
-        assert math.isnan(kendall_tau(np.array(one), np.arange(len(one))))
 
 
 def test_magnitudes_are_correlated_and_differences_below_fp32_are_ties():

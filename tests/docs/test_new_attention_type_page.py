@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from documents import ROOT, Page, quickened, run_script
+from documents import ROOT, Page, quickened
 
 PAGE = Page("docs/tutorials/new-attention-type.md")
 MODULE, EXAMPLE, IMPORT = PAGE.blocks("python")
@@ -95,22 +95,6 @@ def test_plugin_is_trained_also_in_a_sweep_and_translates(
     assert len(list(outside.glob("checkpoints/cosine/*/results.json"))) == 2
     assert list(outside.glob("checkpoints/cosine/*-cosine/results.json"))
     assert printed[-2].count("\n") == 1
-
-
-def test_checkpoint_names_its_plugin_and_does_not_load_it(
-    printed: list[str], outside: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    _, script, *arguments = shlex.split(TRANSLATING)
-    without = [each for each in arguments if not each.startswith("plugins=")]
-
-    with pytest.raises(AssertionError, match="ended with 2"):
-        run_script(outside, script, without)
-
-    out, err = capfd.readouterr()
-    assert out == ""
-    assert "unknown attention 'cosine'" in err
-    assert "plugins=[my/cosine.py]" in err
-    assert err.count("\n") == 1
 
 
 def test_python_example_runs(printed: list[str]) -> None:

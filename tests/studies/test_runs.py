@@ -165,15 +165,6 @@ def test_a_directory_without_runs_is_refused(tmp_path, name, message):
         read_runs([tmp_path / name])
 
 
-def test_groups_differ_in_a_key_other_than_the_seed_and_the_best_comes_first(tmp_path):
-    groups = read_groups(write_study(tmp_path))
-
-    assert [group.label for group in groups] == ["dot", "none"]
-    assert [[run.seed for run in group.runs] for group in groups] == [["1", "2"], ["1", "2"]]
-    assert groups[0].spread("bleu") == (31.0, pytest.approx(2**0.5))
-    assert groups[0].spread("aer") == (None, None)
-
-
 def test_a_group_counts_its_failed_runs(tmp_path):
     write_run(tmp_path / "0", "attention=none", "seed=1", bleu=5.0)
     record_failure(tmp_path / "1", "no", ["attention=none", "seed=2"])
