@@ -178,17 +178,15 @@ def test_a_configuration_that_this_version_lacks_is_an_error(
         load_checkpoint(path)
 
 
-@pytest.mark.parametrize("tokenizers", [{}, {"source": 1, "target": 2}, None])
-def test_invalid_tokenizers_are_an_error_that_names_the_file(path, edit, tokenizers):
-    edit(tokenizers=tokenizers)
-
-    with pytest.raises(ValueError, match=f"checkpoint={path} is not a checkpoint of train.py"):
-        load_checkpoint(path)
-
-
-@pytest.mark.parametrize("habits", [None, {"capitals": "many"}, {"unheard": 0.5}])
-def test_invalid_habits_are_an_error_that_names_the_file(path, edit, habits):
-    edit(habits=habits)
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *[("tokenizers", each) for each in ({}, {"source": 1, "target": 2}, None)],
+        *[("habits", each) for each in (None, {"capitals": "many"}, {"unheard": 0.5})],
+    ],
+)
+def test_an_invalid_part_is_an_error_that_names_the_file(path, edit, key, value):
+    edit(**{key: value})
 
     with pytest.raises(ValueError, match=f"checkpoint={path} is not a checkpoint of train.py"):
         load_checkpoint(path)
