@@ -11,22 +11,8 @@ from seq2seq.training.progress import Progress
 from seq2seq.training.resume import check_start
 from seq2seq.training.run_directory import RunDirectory
 
-RUN_FILES = (
-    "best.pt",
-    "last.pt",
-    "step-7.pt",
-    "average.pt",
-    "results.json",
-    "test.gold",
-    "test.hyp",
-    "test.ref",
-    "test.src",
-    "train.log",
-    "valid.gold",
-    "valid.hyp",
-    "valid.ref",
-    "valid.src",
-)
+TEXTS = [f"{split}.{kind}" for split in ("test", "valid") for kind in ("gold", "hyp", "ref", "src")]
+RUN_FILES = ("best.pt", "last.pt", "step-7.pt", "average.pt", "results.json", "train.log", *TEXTS)
 
 
 @pytest.fixture
