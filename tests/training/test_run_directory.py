@@ -170,7 +170,9 @@ class Validations:
         self.progress.update = update
         self.trainer.model.decoder.output.bias.data.fill_(value)
         self.progress.count_validation(value, self.trainer.config.training)
-        self.trainer._keep_best(self.trainer.model)
+        self.directory.keep_best(
+            self.trainer._checkpoint(self.trainer.model), self.progress.best_updates, update=update
+        )
 
     def save_last(self) -> None:
         with TensorBoard(None, first_update=1) as board:
@@ -223,23 +225,6 @@ def test_more_checkpoints_may_be_kept_after_resuming(tmp_path):
 
     expected = {"best.pt": 3.0, "step-1.pt": 2.0, "step-2.pt": 3.0}
     assert {name: resumed.kept(name) for name in expected} == expected
-
-
-def test_a_checkpoint_that_was_deleted_is_not_written_again_from_another_one(tmp_path, caplog):
-    run = Validations(tmp_path, keep_best=3)
-    for update, value in ((1, 1.0), (2, 3.0)):
-        run.validate(update, value)
-        run.save_last()
-    run.directory.step(1).unlink()
-
-    run.validate(3, 2.0)
-    run.save_last()
-
-    assert run.checkpoints() == {"best.pt", "last.pt", "step-2.pt", "step-3.pt"}
-    assert [update for _, update in run.progress.best] == [2, 3]
-    assert caplog.messages == [
-        f"{run.directory.step(1)} is missing; it no longer counts as one of the best"
-    ]
 
 
 def test_fewer_checkpoints_may_be_kept_after_resuming_and_files_of_other_names_stay(tmp_path):
