@@ -133,15 +133,6 @@ def test_coverage_loss_has_the_gradient_of_its_definition():
     assert torch.autograd.gradcheck(lose, scores)
 
 
-def test_coverage_loss_is_zero_without_repetition_and_at_most_one_for_each_later_step():
-    diagonal = torch.eye(4)[None, None]
-    one_token = torch.zeros(1, 1, 4, 4).index_fill_(3, torch.tensor([2]), 1)
-    target_mask = torch.tensor([[True, True, True, False]])
-
-    assert coverage_loss(diagonal, target_mask).item() == 0
-    assert coverage_loss(one_token, target_mask).item() == 2
-
-
 @pytest.mark.parametrize("free", [False, True])
 @pytest.mark.parametrize("key", ["guided_attention.weight", "coverage_loss"])
 def test_an_auxiliary_loss_is_added_with_its_weight(key, free):
