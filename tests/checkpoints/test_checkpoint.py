@@ -208,10 +208,6 @@ def load(checkpoint, tmp_path):
     return load_all
 
 
-def characters(text):
-    return CharacterTokenizer(text)
-
-
 def words(*listed, lowercase=False):
     return WordTokenizer(listed, tokenizer="basic_english", language="en", lowercase=lowercase)
 
@@ -233,7 +229,7 @@ def tokens(line):
 def test_checkpoints_with_equal_tokenizers_are_loaded_together(make, load):
     shared = make()
 
-    assert len(load((make(), characters("ab")), (make(), characters("ab")))) == 2
+    assert len(load((make(), CharacterTokenizer("ab")), (make(), CharacterTokenizer("ab")))) == 2
     assert len(load((shared, shared), (make(), make()))) == 2
 
 
@@ -249,15 +245,15 @@ def test_a_checkpoint_that_is_given_twice_is_warned_of(checkpoint, tmp_path, cap
 @pytest.mark.parametrize(
     ("first", "second", "side"),
     [
-        (lambda: characters("abc"), lambda: characters("abd"), 0),
-        (lambda: characters("abc"), lambda: characters("acb"), 1),
-        (lambda: characters("abc"), lambda: words("a", "b", "c"), 0),
+        (lambda: CharacterTokenizer("abc"), lambda: CharacterTokenizer("abd"), 0),
+        (lambda: CharacterTokenizer("abc"), lambda: CharacterTokenizer("acb"), 1),
+        (lambda: CharacterTokenizer("abc"), lambda: words("a", "b", "c"), 0),
         (lambda: words("a"), lambda: words("a", lowercase=True), 1),
         (lambda: tokens("abc d"), lambda: tokens("abx d"), 0),
     ],
 )
 def test_another_tokenizer_is_refused(first, second, side, load):
-    pairs = [[tokenizer(), characters("xy")] for tokenizer in (first, first, second)]
+    pairs = [[tokenizer(), CharacterTokenizer("xy")] for tokenizer in (first, first, second)]
 
     with pytest.raises(
         ValueError, match=r"2\.pt has different tokenizers from checkpoint=\S*0\.pt;"
