@@ -1,7 +1,6 @@
 """The directory of a run: its files, who may write them, and which checkpoints it keeps."""
 
 import json
-import logging
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,8 +17,6 @@ from seq2seq.evaluation.metrics import Array
 from seq2seq.files.atomic import is_temporary, whole_file, write_text
 from seq2seq.files.lock import LOCK_NAME, DirectoryLock
 from seq2seq.files.text import read_lines
-
-logger = logging.getLogger(__name__)
 
 _OF_SETS = ("src", "hyp", "ref", "gold", "npz")
 """Kinds of files that each scored set has."""
@@ -194,7 +191,7 @@ class RunDirectory:
         """Return the error for a file of the run that cannot be read."""
         return ValueError(f"{file} is damaged ({describe_error(error)}); {_WAY_OUT}")
 
-    def keep_best(self, checkpoint: Checkpoint, best: Sequence[int], *, update: int) -> list[int]:
+    def keep_best(self, checkpoint: Checkpoint, best: Sequence[int], *, update: int) -> None:
         """Write a checkpoint as best.pt if it is the best, and as step-<n>.pt if several are kept.
 
         A run that is killed before it writes last.pt makes the same updates again when it is
@@ -204,24 +201,16 @@ class RunDirectory:
             checkpoint: The weights that were validated last.
             best: Updates of the best checkpoints, best first.
             update: Update of the checkpoint.
-
-        Returns:
-            `best` without the updates whose file is missing.
         """
         earlier = [each for each in best if each != update]
-        missing = []
         if checkpoint.config.training.validation.keep_best > 1:
             if update in best:
                 save_checkpoint(self.step(update), checkpoint)
             if earlier and not self.step(earlier[0]).exists():
                 # Until it was resumed, the run kept only best.pt, and no file for each update.
                 save_checkpoint(self.step(earlier[0]), load_checkpoint(self.best))
-            missing = [each for each in earlier if not self.step(each).exists()]
         if update == best[0]:
             save_checkpoint(self.best, checkpoint)
-        for each in missing:
-            logger.warning("%s is missing; it no longer counts as one of the best", self.step(each))
-        return [each for each in best if each not in missing]
 
     def delete_steps(self, *, besides: Sequence[int] = ()) -> None:
         """Delete each step-<n>.pt of an update that is not named."""

@@ -244,7 +244,6 @@ class Trainer:
         metric = self.config.training.validation.metric
         value = metric_value(evaluation, metric)
         progress.count_validation(value, self.config.training)
-        self._keep_best(model)
         logger.info(
             "update %d, epoch %.1f, %.1f min, valid %s%s",
             progress.update,
@@ -254,6 +253,9 @@ class Trainer:
             "; ranked by the loss" if value <= 0 and metric is not Metric.loss else "",
         )
         if self.ranks.is_first:
+            self.directory.keep_best(
+                self._checkpoint(model), progress.best_updates, update=progress.update
+            )
             self.directory.add_validation(evaluation.scores, update=progress.update)
             board.validation(evaluation, update=progress.update)
             board.position("valid", progress)
@@ -263,16 +265,6 @@ class Trainer:
             board.other_validation(name, other, update=progress.update)
         progress.seconds = self.ranks.share_from_first(self._seconds_so_far())
         self._save_last(board)
-
-    def _keep_best(self, model: Seq2Seq) -> None:
-        """On rank 0, keep the validated weights if they are among the best."""
-        progress = self.progress
-        if self.ranks.is_first:
-            kept = self.directory.keep_best(
-                self._checkpoint(model), progress.best_updates, update=progress.update
-            )
-            progress.best = [each for each in progress.best if each[1] in kept]
-        progress.best = self.ranks.share_from_first(progress.best)
 
     def _save_last(self, board: TensorBoard) -> None:
         if not self.ranks.is_first:

@@ -43,12 +43,6 @@ class Blind(DotAttention):
         return self.average(self.score(query, memory.keys).softmax(-1), memory)
 
 
-class Unnormalised(DotAttention):
-    def forward(self, query, memory):
-        weights = self.score(query, memory.keys).sigmoid() * memory.source_mask.unsqueeze(1)
-        return self.average(weights, memory)
-
-
 class Centred(DotAttention):
     """Reads the mean of all keys, also of padding."""
 
@@ -211,7 +205,6 @@ FAULTS = {
     Records: (DotConfig, "a call must store nothing .*changed: lengths"),
     Noisy: (DotConfig, "equal calls must give equal results"),
     Blind: (DotConfig, "weights of padding must be exactly 0"),
-    Unnormalised: (DotConfig, "the others sum to 1"),
     SharperWeights: (DotConfig, "the context must be the values weighted"),
     MeanOfHeads: (MultiHeadConfig, "the context must be the values weighted"),
     Centred: (DotConfig, "padding must change no result"),

@@ -64,22 +64,6 @@ def test_both_paths_agree_in_values_and_gradients(kind, num_heads, valid, dtype,
 
 
 @every_kind
-@pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "explicit"])
-def test_fully_masked_query_gets_zeros_and_no_gradient(kind, need_weights):
-    module, inputs = sequence_attention(kind), draw_sequences(kind)
-
-    context = call(module, inputs, "no_length", need_weights=need_weights).context
-    context.square().sum().backward()
-
-    assert not context[[0, 2]].any()
-    assert context[1].all()
-    for part in (*inputs, *module.parameters()):
-        assert part.grad.isfinite().all()
-    for part in inputs:
-        assert not part.grad[[0, 2]].any()
-
-
-@every_kind
 @pytest.mark.parametrize("normalizer", Normalizer)
 @pytest.mark.parametrize("valid", VALID)
 def test_context_and_weights_are_those_of_attention_with_a_mask(kind, normalizer, valid):

@@ -32,18 +32,6 @@ def test_positional_type_keeps_the_contract(normalizer):
     check_attention(DiagonalAttention, DotConfig(normalizer=normalizer))
 
 
-def test_score_sees_the_position_of_each_target_token():
-    attention = DiagonalAttention(DotConfig(), query_size=4, key_size=6, value_size=6)
-    memory = attention.prepare(torch.zeros(2, 5, 6), torch.tensor([5, 3]))
-
-    _, weights = attention(torch.zeros(2, 4, 4), memory)
-
-    distances = torch.arange(5) - torch.arange(4).unsqueeze(1)
-    expected = (-distances.square().float()).softmax(-1)
-    assert_close(weights[0, 0], expected)
-    assert_close(weights[1, 0, :, 3:], torch.zeros(4, 2))
-
-
 def test_keys_are_projected_once_per_sentence():
     attention = tiny_attention(attention_config("additive"))
     sources = tiny_sources(attention_config("additive"))

@@ -6,7 +6,7 @@ from tiny_models import SOURCE_VOCABULARY_SIZE, encoder_config, tiny_batch
 from torch import nn
 from torch.testing import assert_close
 
-from seq2seq.model.encoder import Encoder, NoSelfAttention
+from seq2seq.model.encoder import Encoder
 
 
 def make_encoder(*, dtype=torch.float64, **options):
@@ -71,13 +71,3 @@ def test_residual_layers_add_their_input_to_their_states():
             outputs = outputs + own
         assert_close(states[row, :length], outputs)
         assert_close(last[row], final.flatten())
-
-
-def test_no_self_attention_returns_the_states_and_keeps_no_past():
-    layer, states = NoSelfAttention(), torch.randn(3, 5, 8)
-
-    refined, past = layer.step(states[:, 0], layer.start(states[:, 0]))
-
-    assert torch.equal(refined, states[:, 0])
-    assert torch.equal(layer(states, torch.ones(3, 5).bool()), states)
-    assert past.keys.shape == past.values.shape == (3, 0, 0)

@@ -10,6 +10,7 @@ from tiny_training import tiny_config, tiny_run, write_corpus
 from seq2seq.checkpoints.checkpoint import average_files, load_checkpoint, save_checkpoint
 from seq2seq.config.serialization import load_saved_config
 from seq2seq.inference.translator import Translator
+from seq2seq.training.preparation import prepare_data
 from seq2seq.training.resume import load_initial_checkpoint
 from seq2seq.training.run import run_training
 from seq2seq.training.trainer import Trainer
@@ -86,16 +87,6 @@ def test_a_fine_tuning_is_resumed_without_its_checkpoint(domain, general, tmp_pa
     tiny_run(domain, *constant, "training.max_updates=3", "resume=true")
 
     assert is_equal(load_checkpoint(domain / "runs" / "tiny" / "last.pt").model_state, whole)
-
-
-def test_dropout_may_differ_and_the_training_state_is_left_behind(general, folder):
-    config = tiny_config(folder, f"init_from='{general}/last.pt'", "data.dropout=0.6")
-
-    initial = load_initial_checkpoint(config)
-
-    assert load_checkpoint(general / "last.pt").training_state is not None
-    assert initial is not None
-    assert initial.training_state is None
 
 
 @pytest.mark.parametrize("is_tagged", [False, True])
@@ -261,3 +252,22 @@ def test_frozen_embeddings_do_not_change(tmp_path: Path, tied, kernels, monkeypa
     assert ("decoder.output.weight" in frozen) == torch.equal(
         after["decoder.output.weight"], before["decoder.output.weight"]
     )
+
+
+def test_embeddings_begin_with_the_vectors_of_a_file(tmp_path, monkeypatch, caplog):
+    caplog.set_level("INFO")
+    file = tmp_path / "vectors.txt"
+    file.write_text("a 1 2 3 4 5 6\nno 1 1 1 1 1 1\nc 6 5 4 3 2 1\n")
+
+    drawn, filled = (
+        initial_weights(monkeypatch, tmp_path, f"model.encoder.vectors={each}", "overwrite=true")
+        for each in ("null", file)
+    )
+
+    expected = drawn["encoder.embedding.weight"].clone()
+    tokenizer = prepare_data(tiny_config(tmp_path)).tokenizers.source
+    labels = tokenizer.tokens(range(len(tokenizer)))
+    expected[labels.index("a")] = torch.arange(1.0, 7.0)
+    expected[labels.index("c")] = torch.arange(6.0, 0.0, -1)
+    assert is_equal(filled, drawn | {"encoder.embedding.weight": expected})
+    assert f"model.encoder.vectors: 2 of {len(labels)} tokens found" in caplog.messages

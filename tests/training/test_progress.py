@@ -33,14 +33,6 @@ def after(updates: int, *, updates_per_epoch: int = 5) -> Progress:
     return progress
 
 
-@pytest.mark.parametrize(("updates", "expected"), [(13, (2, 3, 2.6)), (10, (2, 0, 2.0))])
-def test_updates_make_epochs(updates, expected):
-    progress = after(updates)
-
-    assert progress.update == updates
-    assert (progress.epoch, progress.updates_of_epoch, progress.epochs) == expected
-
-
 def test_an_update_counts_in_total_and_in_the_interval():
     progress = after(3)
     overflow = RESULT._replace(gradient_norm=math.inf)  # of fp16; it has no norm

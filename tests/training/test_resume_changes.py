@@ -194,13 +194,6 @@ def test_changes_without_a_run_to_resume_are_refused(tmp_path) -> None:
         tiny_run(tmp_path, *SHORT, "resume_changes=[seed]")
 
 
-def test_resume_auto_begins_a_run_without_changes(tmp_path) -> None:
-    tiny_run(tmp_path, *SHORT, "resume_changes=[seed]", "resume=auto")
-
-    assert "resume_changes: []" in (tmp_path / "runs" / "tiny" / "config.yaml").read_text()
-    assert tiny_config(tmp_path, "resume_changes=[seed]").resume_changes == ["seed"]
-
-
 def test_a_failed_continuation_leaves_no_results_of_the_smaller_budget(
     tmp_path, monkeypatch
 ) -> None:
@@ -217,16 +210,6 @@ def test_a_failed_continuation_leaves_no_results_of_the_smaller_budget(
         tiny_run(tmp_path, *SHORT, *more)
 
     assert not results.exists()
-
-
-def test_a_run_that_has_validated_does_not_start_again_without_last_pt(tmp_path) -> None:
-    tiny_run(tmp_path, *SHORT, "training.validation.every_updates=1")
-    run = tmp_path / "runs" / "tiny"
-    for name in ("last.pt", "results.json"):
-        (run / name).unlink()
-
-    with pytest.raises(ValueError, match=r"tiny is a run without last\.pt; restore it, "):
-        tiny_run(tmp_path, *SHORT, "training.validation.every_updates=1", "resume=auto")
 
 
 def test_fewer_checkpoints_are_kept_after_a_change(tmp_path) -> None:

@@ -5,7 +5,6 @@ import torch
 from same_run import act_in, is_equal
 from tiny_training import read_tags, saved_weights, tiny_config, tiny_run
 
-from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.config.schema import load_config
 from seq2seq.config.serialization import load_saved_config
 from seq2seq.kernels.products import kernels_are_fast
@@ -17,25 +16,12 @@ from seq2seq.training.updates import Updater
 
 
 def test_a_run_directory_has_its_files(run):
-    names = {path.name for path in run.iterdir()}
-
-    assert names == {
-        "best.pt",
-        "config.yaml",
-        "last.pt",
-        "results.json",
-        "tensorboard",
-        "test.hyp",
-        "test.npz",
-        "test.ref",
-        "test.src",
-        "train.log",
-        "valid.hyp",
-        "valid.npz",
-        "valid.ref",
-        "valid.src",
-        "validations.json",
+    texts = {
+        f"{split}.{kind}" for split in ("test", "valid") for kind in ("hyp", "npz", "ref", "src")
     }
+    others = {"best.pt", "last.pt", "config.yaml", "results.json", "validations.json", "train.log"}
+
+    assert {path.name for path in run.iterdir()} == texts | others | {"tensorboard"}
 
 
 def test_tensorboard_gets_curves_texts_and_maps(run):
@@ -71,25 +57,6 @@ def test_a_run_uses_the_kernels_of_its_configuration(tmp_path, monkeypatch, kern
     assert used == [kernels == "fast"]
 
 
-def test_embeddings_begin_with_the_vectors_of_a_file(tmp_path, caplog):
-    file = tmp_path / "vectors.txt"
-    file.write_text("a 1 2 3 4 5 6\nno 1 1 1 1 1 1\nc 6 5 4 3 2 1\n")
-    still = ("training.max_updates=1", "training.optimizer.learning_rate=1e-12")
-    weights = []
-    for number, vectors in enumerate(("null", file)):
-        with caplog.at_level("INFO"):
-            tiny_run(tmp_path / str(number), *still, f"model.encoder.vectors={vectors}")
-        best = tmp_path / str(number) / "runs" / "tiny" / "best.pt"
-        weights.append(saved_weights(best)["encoder.embedding.weight"])
-    drawn, filled = weights
-    labels = load_checkpoint(best).tokenizers.source.tokens(range(len(drawn)))
-    expected = drawn.clone()
-    expected[labels.index("a")] = torch.arange(1.0, 7.0)
-    expected[labels.index("c")] = torch.arange(6.0, 0.0, -1)
-    assert torch.allclose(filled, expected)
-    assert f"model.encoder.vectors: 2 of {len(labels)} tokens found" in caplog.messages
-
-
 def test_equal_seeds_give_equal_runs(run, folder):
     weights = {}
     for name, seed in (("again", 1), ("other", 2)):
@@ -102,16 +69,16 @@ def test_equal_seeds_give_equal_runs(run, folder):
     assert not is_equal(weights["other"], first)
 
 
-def test_resuming_automatically_begins_and_continues(tmp_path):
-    results = tmp_path / "runs" / "tiny" / "results.json"
-    updates = []
+def test_resuming_automatically_begins_without_changes_and_continues(tmp_path):
+    run, given = tmp_path / "runs" / "tiny", ("resume=auto", "resume_changes=[seed]")
+    found = []
     for maximum in (1, 3):
-        tiny_run(tmp_path, f"training.max_updates={maximum}", "resume=auto")
-        updates.append(json.loads(results.read_text())["updates"])
+        tiny_run(tmp_path, f"training.max_updates={maximum}", *given)
+        saved, results = load_saved_config(run / "config.yaml"), (run / "results.json").read_text()
+        found.append((json.loads(results)["updates"], saved.resume, saved.resume_changes))
 
-    assert updates == [1, 3]
-    assert "resumed after update 1" in (results.parent / "train.log").read_text()
-    assert load_saved_config(results.with_name("config.yaml")).resume is False
+    assert found == [(1, False, []), (3, False, ["seed"])]
+    assert "resumed after update 1" in (run / "train.log").read_text()
 
 
 def edited(change):
@@ -146,17 +113,22 @@ def test_a_damaged_last_checkpoint_is_refused_with_the_way_out(folder, run, dama
     last.write_bytes(content)
 
 
-@pytest.mark.parametrize("resume", ["true", "auto"])
-def test_a_finished_run_without_its_last_checkpoint_does_not_start_again(tmp_path, resume):
-    tiny_run(tmp_path, "training.max_updates=1")
-    last = tmp_path / "runs" / "tiny" / "last.pt"
-    last.unlink()
+@pytest.mark.parametrize(
+    ("resume", "missing"),
+    [("true", ["last.pt"]), ("auto", ["last.pt"]), ("auto", ["last.pt", "results.json"])],
+)
+def test_a_run_without_its_last_checkpoint_does_not_start_again(tmp_path, resume, missing):
+    given = ("training.max_updates=2", "training.validation.every_updates=1")
+    tiny_run(tmp_path, *given)
+    run = tmp_path / "runs" / "tiny"
+    for name in missing:
+        (run / name).unlink()
 
     with pytest.raises(
         ValueError, match=r"^resume=true: .*is a run without last\.pt; .*overwrite=true"
     ):
-        tiny_run(tmp_path, "training.max_updates=1", f"resume={resume}")
-    assert not last.exists()
+        tiny_run(tmp_path, *given, f"resume={resume}")
+    assert not (run / "last.pt").exists()
 
 
 @pytest.mark.parametrize(

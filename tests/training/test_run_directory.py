@@ -11,22 +11,8 @@ from seq2seq.training.progress import Progress
 from seq2seq.training.resume import check_start
 from seq2seq.training.run_directory import RunDirectory
 
-RUN_FILES = (
-    "best.pt",
-    "last.pt",
-    "step-7.pt",
-    "average.pt",
-    "results.json",
-    "test.gold",
-    "test.hyp",
-    "test.ref",
-    "test.src",
-    "train.log",
-    "valid.gold",
-    "valid.hyp",
-    "valid.ref",
-    "valid.src",
-)
+TEXTS = [f"{split}.{kind}" for split in ("test", "valid") for kind in ("gold", "hyp", "ref", "src")]
+RUN_FILES = ("best.pt", "last.pt", "step-7.pt", "average.pt", "results.json", "train.log", *TEXTS)
 
 
 @pytest.fixture
@@ -138,8 +124,8 @@ def test_keys_that_do_not_affect_updates_may_differ_when_resuming(directory, ove
 
 
 def test_overwriting_deletes_only_the_files_of_a_run(directory):
-    mine = {"notes.txt", "step-mine.pt", "best-of-all.pt", "best-10.pt"}
-    for name in (*mine, "step-10.pt", "last.pt"):
+    mine = {"notes.txt", "step-mine.pt", "best-of-all.pt", "best-10.pt", "valid.mine.hyp"}
+    for name in (*mine, "step-10.pt", "valid.talks.hyp", "valid.talks.npz"):
         (directory.path / name).write_text("mine")
     (directory.path / "plots").mkdir()
 
@@ -149,33 +135,19 @@ def test_overwriting_deletes_only_the_files_of_a_run(directory):
     assert names(directory) == {"config.yaml", "plots", *mine}
 
 
-def test_overwriting_deletes_the_texts_of_the_sets_that_have_statistics(directory):
-    for name in ("test.src", "valid.talks.hyp", "valid.talks.npz", "valid.mine.hyp"):
-        (directory.path / name).write_text("a text")
-
-    directory.open(load_config("overwrite=true"))
-
-    assert names(directory) == {"config.yaml", "valid.mine.hyp"}
-
-
 @pytest.mark.parametrize("choice", ["overwrite=true", "resume=true"])
 def test_unfinished_files_of_a_killed_process_are_deleted(directory, choice):
     (directory.path / ".last.pt.99-0123abcd").write_bytes(b"half")
     (directory.path / ".notes.md").write_text("mine")
     (directory.path / ".train-1.99-0123abcd").mkdir()  # of a cache in the directory
+    before = names(directory)
 
     directory.open(load_config(choice))
 
     hidden = {name for name in names(directory) if name.startswith(".")}
     assert hidden == {".notes.md", ".train-1.99-0123abcd"}
-
-
-def test_resuming_deletes_nothing(directory):
-    before = names(directory)
-
-    directory.open(load_config("resume=true"))
-
-    assert names(directory) == before
+    if choice == "resume=true":
+        assert names(directory) == before - {".last.pt.99-0123abcd"}
 
 
 @pytest.mark.parametrize("options", [{"resume": True}, {"overwrite": True}, {}])
@@ -198,7 +170,9 @@ class Validations:
         self.progress.update = update
         self.trainer.model.decoder.output.bias.data.fill_(value)
         self.progress.count_validation(value, self.trainer.config.training)
-        self.trainer._keep_best(self.trainer.model)
+        self.directory.keep_best(
+            self.trainer._checkpoint(self.trainer.model), self.progress.best_updates, update=update
+        )
 
     def save_last(self) -> None:
         with TensorBoard(None, first_update=1) as board:
@@ -251,23 +225,6 @@ def test_more_checkpoints_may_be_kept_after_resuming(tmp_path):
 
     expected = {"best.pt": 3.0, "step-1.pt": 2.0, "step-2.pt": 3.0}
     assert {name: resumed.kept(name) for name in expected} == expected
-
-
-def test_a_checkpoint_that_was_deleted_is_not_written_again_from_another_one(tmp_path, caplog):
-    run = Validations(tmp_path, keep_best=3)
-    for update, value in ((1, 1.0), (2, 3.0)):
-        run.validate(update, value)
-        run.save_last()
-    run.directory.step(1).unlink()
-
-    run.validate(3, 2.0)
-    run.save_last()
-
-    assert run.checkpoints() == {"best.pt", "last.pt", "step-2.pt", "step-3.pt"}
-    assert [update for _, update in run.progress.best] == [2, 3]
-    assert caplog.messages == [
-        f"{run.directory.step(1)} is missing; it no longer counts as one of the best"
-    ]
 
 
 def test_fewer_checkpoints_may_be_kept_after_resuming_and_files_of_other_names_stay(tmp_path):
