@@ -13,7 +13,7 @@ from seq2seq.export.folder import ENCODER, SOURCE, STEP, TARGET, Runtime, read_r
 from seq2seq.export.web_runtime import WebRuntime
 from seq2seq.files.atomic import whole_file
 from seq2seq.search.config import BeamConfig, convert_search
-from seq2seq.text.sentences import RULES, TextHabits
+from seq2seq.text.sentences import RULES, WITHOUT_WORDS, TextHabits
 from seq2seq.visualization.page import render_page
 
 _TEMPLATE = Path(__file__).parent / "web" / "page.html"
@@ -59,7 +59,7 @@ def _description(model: Runtime, examples: Sequence[str]) -> dict[str, object]:
         "isJoint": _is_joint(model),
         "decoding": config_to_dict(convert_search(model.decoding, BeamConfig)),
         "examples": list(examples),
-        "sentences": RULES,
+        "sentences": sentence_rules(),
         "symbols": model.symbols,
         "rules": {"normalizes": model.normalizes, "pattern": javascript_pattern(model.patterns)},
         "hasSentences": habits.has_sentences,
@@ -68,8 +68,14 @@ def _description(model: Runtime, examples: Sequence[str]) -> dict[str, object]:
     }
 
 
-_CLASSES = {"w": r"\p{L}\p{N}_", "d": r"\p{Nd}", "s": r"\s\x1c-\x1f\x85"}
-"""The contents of Python's character classes, for JavaScript, whose own classes are ASCII only."""
+def sentence_rules() -> dict[str, object]:
+    """Return the rules of sentences, with regular expressions of JavaScript."""
+    return {**RULES, "not_words": javascript_pattern(WITHOUT_WORDS)}
+
+
+_WHITE = r"\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+_CLASSES = {"w": r"\p{L}\p{N}_", "d": r"\p{Nd}", "s": _WHITE}
+"""The contents of Python's character classes, for JavaScript, whose own classes differ."""
 _WORD = f"[{_CLASSES['w']}]"
 _OUTSIDE = {name.upper(): f"[^{content}]" for name, content in _CLASSES.items()} | {
     "b": f"(?:(?<={_WORD})(?!{_WORD})|(?<!{_WORD})(?={_WORD}))",

@@ -7,7 +7,7 @@ and words from sentences.json. Both must pass the cases of tests/text/sentences.
 import json
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
@@ -47,7 +47,9 @@ _LAST_WORD = re.compile(r"[^\W_]*\s*\Z")
 _PRONOUN = re.compile(r"(?<!\w)[a-z]+\s+I\.\Z")
 _I_AM = re.compile(r"(?<!\w)I\s+am\s*\Z")
 _SECOND_NUMBER = re.compile(r"(?<!\w)(?:[0-9]{1,2}|[IVX]+)\.\s+\S+\s+\Z")
-_ADDRESS = re.compile(r"\W*(?:[a-z]+://|www\.)[!-~]*|[!-?A-~]+@[!-?A-~]+\.[!-?A-~]+")
+WITHOUT_WORDS: Mapping[str, str] = {**PATTERNS, "addresses": r"(?<![\w])[a-z]{2,20}://[!-~]*"}
+"""Patterns of spans whose letters are not words."""
+_WITHOUT_WORDS = re.compile("|".join(WITHOUT_WORDS.values()))
 _TAG = re.compile(PATTERNS["tags"])
 _SPACE = re.compile(r"\s+")
 _WITHOUT_SPACES = re.compile(f"[{RULES['without_spaces']}]")
@@ -145,15 +147,18 @@ def _word_ends(word: str, before: str, first: re.Match[str]) -> bool:
 
 
 def has_words(text: str) -> bool:
-    """Return whether a text has a letter outside URLs and e-mail addresses.
+    """Return whether a text has a letter outside addresses, tags, placeholders and codes.
 
     Example:
         >>> has_words("12:30"), has_words("https://example.com/a"), has_words("12 Uhr")
         (False, False, True)
+        >>> has_words("KR-7 {name}<br/>")
+        False
     """
-    return any(
-        any(map(str.isalpha, word)) and not _ADDRESS.fullmatch(word) for word in text.split()
-    )
+    # Nearly every sentence has a word of letters; only tags and braces have such words in them.
+    if not {"<", "{"} & {*text} and any(map(str.isalpha, text.split())):
+        return True
+    return any(map(str.isalpha, _WITHOUT_WORDS.sub(" ", text)))
 
 
 def split_marker(text: str) -> tuple[str, str]:

@@ -12,9 +12,9 @@ from tiny_data import shared, unigram_config
 from seq2seq.data.config import GrammarConfig, Normalization
 from seq2seq.data.corpus import load_corpora
 from seq2seq.data.tokenizers.interface import plain_tokenizer, train_tokenizers
+from seq2seq.export.web_page import sentence_rules
 from seq2seq.inference.lines import SentenceSplitter
 from seq2seq.text.sentences import (
-    RULES,
     TextHabits,
     has_words,
     join_sentences,
@@ -120,7 +120,9 @@ def test_lines_are_split_as_by_the_translator(habits):
     scripts = ("sentencepiece.js", "search.js", "sentences.js", "translator.js")
 
     found = run_scripts(
-        *scripts, function=SPLIT, data={"texts": texts, "rules": RULES, "habits": described}
+        *scripts,
+        function=SPLIT,
+        data={"texts": texts, "rules": sentence_rules(), "habits": described},
     )
 
     splitter = SentenceSplitter(habits, num_tokens=len)
@@ -135,7 +137,8 @@ def test_sentences_are_those_of_python():
     texts += [" ".join(texts) for texts, _ in cases["join"]]
     texts += ["x" * 100 + ". Ja.", "\U0001f600" * 100 + ". Ja."]
 
-    found = run_scripts("sentences.js", function=EVALUATE, data={"texts": texts, "rules": RULES})
+    data = {"texts": texts, "rules": sentence_rules()}
+    found = run_scripts("sentences.js", function=EVALUATE, data=data)
 
     for text, each in zip(texts, found, strict=True):
         sentences = split_sentences(text)

@@ -2,7 +2,7 @@
 // The classes of Python's `str.strip` and regular expressions: white space, letters, words.
 const WHITE = "[\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]";
 const NO_WHITE = WHITE.replace("[", "[^");
-const LETTER = "[\\p{L}\\p{Nl}\\p{No}]", WORD = "[\\p{L}\\p{N}_]", NO_WORD = "[^\\p{L}\\p{N}_]";
+const LETTER = "[\\p{L}\\p{Nl}\\p{No}]", WORD = "[\\p{L}\\p{N}_]";
 const CONTEXT = 60; // characters before and after a gap that are inspected
 
 class SentenceRules {
@@ -32,8 +32,7 @@ class SentenceRules {
     this.iAm = make(`(?<!${WORD})I${WHITE}+am${WHITE}*$`);
     this.secondNumber = make(
       `(?<!${WORD})(?:[0-9]{1,2}|[IVX]+)\\.${WHITE}+${NO_WHITE}+${WHITE}+$`);
-    this.address = make(`^(?:${NO_WORD}*(?:[a-z]+://|www\\.)[!-~]*|`
-      + "[!-?A-~]+@[!-?A-~]+\\.[!-?A-~]+)$");
+    this.notWords = make(rules.not_words, "gu");
     this.white = make(`${WHITE}+`);
     this.outerWhite = make(`^${WHITE}+|${WHITE}+$`, "gu");
     this.symbols = make(`^(?:${any("markers")}|\\p{So}|\\p{Sm}|\\p{Sk})+$`);
@@ -100,7 +99,7 @@ class SentenceRules {
   }
 
   hasWords(text) {
-    return text.split(this.white).some((word) => /\p{L}/u.test(word) && !this.address.test(word));
+    return /\p{L}/u.test(text.replace(this.notWords, " "));
   }
 
   splitMarker(text) {
