@@ -49,18 +49,27 @@ def normalize(text: str) -> str:
 
 
 # The syntax is Python's. The page translates \w, \d and \s, which must be within brackets.
-_WORD_START, _WORD_END = r"(?<![\w])", r"(?![\w])"
+_NO_SPACES = r"\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"
+"""Letters of Thai, Japanese, Chinese and Korean, which stand beside numbers without a space."""
+_WORD_START = rf"(?:(?<![\w])|(?<=[{_NO_SPACES}]))"
+_WORD_END = rf"(?:(?![\w])|(?=[{_NO_SPACES}]))"
+_NO_ADDRESS = "\u2010-\U0010ffff"
+"""Characters that end a URL: quotation marks, and letters of Chinese and others."""
+_LATIN = r"A-Za-z\u00c0-\u024f\d_"
 _CODE = r"[A-Z\d]+[a-z]?"
-_EMOJI = "\u2600-\u27bf\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff"
+_EMOJI = "\u231a-\u23ff\u25aa-\u25fe\u2600-\u27bf\u2b05-\u2b55\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff"
 _EMOJI_PARTS = "\ufe0f\u200d\u20e3\U0001f3fb-\U0001f3ff"
 _TELEPHONE = r"\+[\d](?:[ /-]?[\d])+"
 _AMBIGUOUS = r"\+[\d]+(?:[ /-]?[\d]+)+"
 """`_TELEPHONE` in earlier checkpoints; its time doubled with each digit."""
 PATTERNS: Mapping[str, str] = {
     "tags": r"</?[A-Za-z][^<>]*>",
-    "emails": r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
+    "emails": rf"(?<![{_LATIN}.+-])[{_LATIN}.+-]+@[{_LATIN}-]+(?:\.[{_LATIN}-]+)+",
     # A full stop or a bracket after an address belongs to the sentence.
-    "urls": r"""(?:(?:https?|ftp)://|www\.)[^\s<>"]*[^\s<>".,;:!?'()\]}]/?""",
+    "urls": (
+        rf"""(?:(?:https?|ftp)://|www\.)[^\s<>"{_NO_ADDRESS}]*"""
+        rf"""[^\s<>".,;:!?'()\]}}{_NO_ADDRESS}]/?"""
+    ),
     # printf, str.format, shell and entities of HTML.
     "placeholders": (
         r"%\([\w]+\)[#0+-]*[\d]*(?:\.[\d]+)?[a-zA-Z]"
@@ -72,7 +81,7 @@ PATTERNS: Mapping[str, str] = {
     "codes": (
         rf"{_WORD_START}(?=[A-Z\d])(?=[\w/.-]{{0,60}}[\d])(?=[\w/.-]{{0,60}}[A-Z])"
         rf"{_CODE}(?:[-/._](?:{_CODE}|[a-z]))*"
-        r"(?![\w]|-[\w])"
+        rf"(?!-[\w]){_WORD_END}"
     ),
     # +49 30 1234, 5, -73,24, 12:30, 1.5.2024 and 10 000.
     "numbers": (
@@ -265,7 +274,8 @@ def recase(text: str, cost: Callable[[str], tuple[int, int]]) -> str:
     )
 
 
-_ALL_KINDS = TextRules(normalizes=True, patterns=PATTERNS)
+_ALL_KINDS = TextRules(normalizes=True, patterns={**PATTERNS, "digits": r"[\d]+"})
+"""Every kind, and numbers beside letters, as in 500ml."""
 
 
 def lost_spans(source: str, translation: str) -> list[str]:
