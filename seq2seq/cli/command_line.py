@@ -3,14 +3,13 @@
 import contextlib
 import csv
 import difflib
-import functools
 import gc
 import os
 import sys
 import textwrap
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import ParamSpec, TypeVar
+from typing import TypeVar
 
 import yaml  # type: ignore[import-untyped]
 
@@ -30,8 +29,6 @@ from seq2seq.runtime.process import (
 )
 
 _Config = TypeVar("_Config", bound=Config)
-_Parameters = ParamSpec("_Parameters")
-_Result = TypeVar("_Result")
 
 _SHOWS_TRACEBACKS = os.environ.get("HYDRA_FULL_ERROR") == "1"
 Searches = Callable[[Mapping[str, str]], Mapping[str, type[Config]]]
@@ -202,18 +199,3 @@ def errors_in_one_line() -> Iterator[None]:
             _TOO_LARGE if is_short else describe_error(error), is_consequence=is_consequence
         )
         sys.exit(2)
-
-
-def one_line_errors(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """Decorate a function so that errors and signals give one line; see `errors_in_one_line`.
-
-    Under `hydra.main`, the decorator replaces the line that Hydra would print. Launchers pickle the
-    decorated function; pickling would fail if the decorator were a context manager.
-    """
-
-    @functools.wraps(function)
-    def wrapped(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
-        with errors_in_one_line(), interrupts_in_one_line():
-            return function(*args, **kwargs)
-
-    return wrapped
