@@ -5,7 +5,7 @@ import gc
 import logging
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,13 +15,13 @@ from seq2seq.runtime.process import imports_in_one_line
 # With engine=onnx, no import here or below may load torch, because an exported model does not need
 # it.
 with imports_in_one_line("serve"):
-    from seq2seq.cli.command_line import load_command, run_command
+    from seq2seq.cli.command_line import run_command
     from seq2seq.export.folder import CHECKPOINT, RUNTIME, ExportPrecision, read_runtime
     from seq2seq.files.paths import expand_home, file_sha256
     from seq2seq.files.text import open_lines
     from seq2seq.runtime.devices import Engine
     from seq2seq.runtime.process import keep_freed_memory, log_to_stderr
-    from seq2seq.search.config import CONFIG_TYPES, DecodingConfig
+    from seq2seq.search.config import DecodingConfig
     from seq2seq.serving.models import LoadedModel, ServeConfig
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def main() -> None:
     log_to_stderr(has_times=True)
     gc.disable()  # until the service answers: nearly all objects created before then stay in use
     with _reloads_ignored():
-        run_command("serve", ServeConfig, serve, searches=_searches)
+        run_command("serve", ServeConfig, serve)
 
 
 @contextlib.contextmanager
@@ -53,16 +53,6 @@ def _reloads_ignored() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGHUP, before)
-
-
-def load_serve_config(*arguments: str) -> ServeConfig:
-    """Compose the configuration of the command; raises as `load_config`."""
-    return load_command("serve", ServeConfig, arguments, searches=_searches)
-
-
-def _searches(given: Mapping[str, str]) -> Mapping[str, type[DecodingConfig]]:
-    """Return the searches; the service does not use searches of plug-ins."""
-    return CONFIG_TYPES
 
 
 def serve(config: ServeConfig) -> None:

@@ -23,7 +23,6 @@ with imports_in_one_line():
         TranslateConfig,
         UnknownTokens,
         Use,
-        searches,
         shown,
     )
     from seq2seq.cli.translate_inputs import Inputs, open_inputs, open_progress
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
 def main() -> None:
     """Run the command with the arguments of this process."""
     keep_freed_memory()
-    run_command("translate", TranslateConfig, translate, searches=searches)
+    run_command("translate", TranslateConfig, translate)
 
 
 def translate(config: TranslateConfig) -> None:
