@@ -1,11 +1,10 @@
 """Answer translation requests over HTTP: `seq2seq-serve checkpoint=checkpoints/NAME`."""
 
-import contextlib
 import gc
 import logging
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -38,21 +37,9 @@ def main() -> None:
     keep_freed_memory()
     log_to_stderr(has_times=True)
     gc.disable()  # until the service answers: nearly all objects created before then stay in use
-    with _reloads_ignored():
-        run_command("serve", ServeConfig, serve)
-
-
-@contextlib.contextmanager
-def _reloads_ignored() -> Iterator[None]:
-    """Ignore SIGHUP, which asks for a reload, until the service has models to read again."""
-    if sys.platform == "win32":
-        yield
-        return
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    if sys.platform != "win32":  # SIGHUP asks for a reload; there is no model to read again yet
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    run_command("serve", ServeConfig, serve)
 
 
 def serve(config: ServeConfig) -> None:
