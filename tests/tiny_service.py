@@ -7,48 +7,39 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 import torch
 import uvicorn
 
+from seq2seq.cli.command_line import load_command
 from seq2seq.inference.translations import TranslatedHypothesis, Translation
 from seq2seq.search.config import BeamConfig, DecodingConfig
 from seq2seq.serving.app import Service
 from seq2seq.serving.batcher import Translate
 from seq2seq.serving.models import Load, LoadedModel, ServeConfig
 from seq2seq.serving.server import bind, make_server
-from seq2seq.text.sentences import Split, split_sentences
+from seq2seq.text.sentences import split_sentences
 
 KEYS = ("a-key-of-16-bytes", "another-key-of-16-bytes")
-_VALUES = {
-    "checkpoint": ["de-en"],
-    "plugins": [],
-    "engine": "torch",
-    "host": "127.0.0.1",
-    "port": 0,
-    "device": "cpu",
-    "precision": "fp32",
-    "threads": None,
-    "batch_size": 8,
-    "split": Split.auto,
-    "max_waiting": 50,
-    "timeout": 20.0,
-    "max_characters": 300,
-    "max_sentence": 100,
-    "max_texts": 5,
-    "max_body": 4000,
-    "max_beam": 4,
-    "api_keys": None,
-    "cors": [],
-    "access_log": True,
-    "decoding": BeamConfig(beam_size=2),
-}
+_BASE = replace(
+    load_command("serve", ServeConfig, ["checkpoint=de-en", "device=cpu", "port=0"]),
+    batch_size=8,
+    max_waiting=50,
+    timeout=20.0,
+    max_characters=300,
+    max_sentence=100,
+    max_texts=5,
+    max_body=4000,
+    max_beam=4,
+    decoding=BeamConfig(beam_size=2),
+)
 
 
 def make_serve_config(**changes: object) -> ServeConfig:
-    return ServeConfig(**_VALUES | changes)
+    return replace(_BASE, **changes)
 
 
 class Shouter:
