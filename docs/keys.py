@@ -22,7 +22,6 @@ from seq2seq.cli.command_line import load_command
 from seq2seq.config.composition import config_directory
 from seq2seq.config.schema import config_groups, load_config
 from seq2seq.config.serialization import flatten
-from seq2seq.search.registry import decoding_config_types
 
 _REQUIRED = "required"
 _OWN_TEXT = (f"data.train=[{_REQUIRED}]", f"data.valid=[{_REQUIRED}]")
@@ -122,8 +121,7 @@ def _command(path: Path) -> list[str]:
     config_type = getattr(import_module(f"seq2seq.cli.{name}"), f"{name.title()}Config")
     values = yaml.safe_load(path.read_text(encoding="utf-8"))
     given = [f"{key}={_REQUIRED}" for key, value in values.items() if value == "???"]
-    searches = decoding_config_types if "decoding" in values else dict
-    config = load_command(name, config_type, given, searches=lambda given: searches())
+    config = load_command(name, config_type, given)
     lines = _section(f"seq2seq-{name}", _keys_of({"": config}))
     note = "`decoding` and the keys under `decoding.` are those of train.py."
     return [*lines, note, ""] if "decoding" in values else lines

@@ -23,6 +23,7 @@ from seq2seq.checks import (
     field_types,
     marks_of_keys,
 )
+from seq2seq.cli.command_line import load_command
 from seq2seq.cli.score import ScoreConfig
 from seq2seq.config.schema import load_config
 from seq2seq.search.config import BeamConfig, EarlyStopping, LengthPenaltyForm
@@ -37,21 +38,12 @@ def every_config() -> list[Config]:
     trains = [load_config(), load_config(*own_files)]
     trains += [load_config("data=multi30k", "tokenizer=characters")]
     types = (*attention_config_types().values(), *decoding_config_types().values())
-    score = ScoreConfig(
-        hypotheses=["a"],
-        reference=["b"],
-        bleu_tokenize="13a",
-        lowercase=False,
-        output=None,
-        output_format="text",
-        significance_samples=None,
-    )
     found: dict[type, Config] = {}
     waiting: list[Config] = [
         *trains,
         *(each() for each in types),
         make_translate_config("best.pt"),
-        score,
+        load_command("score", ScoreConfig, ["hypotheses=a", "reference=b"]),
     ]
     while waiting:
         config = waiting.pop()

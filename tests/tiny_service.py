@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 import uvicorn
 
-from seq2seq.cli.serve import load_serve_config
+from seq2seq.cli.command_line import load_command
 from seq2seq.inference.translations import TranslatedHypothesis, Translation
 from seq2seq.search.config import BeamConfig, DecodingConfig
 from seq2seq.serving.app import Service
@@ -24,22 +24,22 @@ from seq2seq.serving.server import bind, make_server
 from seq2seq.text.sentences import split_sentences
 
 KEYS = ("a-key-of-16-bytes", "another-key-of-16-bytes")
-_VALUES = {
-    "device": "cpu",
-    "batch_size": 8,
-    "max_waiting": 50,
-    "timeout": 20.0,
-    "max_characters": 300,
-    "max_sentence": 100,
-    "max_texts": 5,
-    "max_body": 4000,
-    "max_beam": 4,
-    "decoding": BeamConfig(beam_size=2),
-}
+_BASE = replace(
+    load_command("serve", ServeConfig, ["checkpoint=de-en", "device=cpu", "port=0"]),
+    batch_size=8,
+    max_waiting=50,
+    timeout=20.0,
+    max_characters=300,
+    max_sentence=100,
+    max_texts=5,
+    max_body=4000,
+    max_beam=4,
+    decoding=BeamConfig(beam_size=2),
+)
 
 
 def make_serve_config(**changes: object) -> ServeConfig:
-    return replace(load_serve_config("checkpoint=de-en"), **_VALUES | changes)
+    return replace(_BASE, **changes)
 
 
 class Shouter:

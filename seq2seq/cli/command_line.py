@@ -3,14 +3,13 @@
 import contextlib
 import csv
 import difflib
-import functools
 import gc
 import os
 import sys
 import textwrap
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import ParamSpec, TypeVar
+from typing import TypeVar
 
 import yaml  # type: ignore[import-untyped]
 
@@ -22,20 +21,18 @@ from seq2seq.config.composition import (
     describe_unknown_key,
 )
 from seq2seq.config.plugins import KEY, load_plugins
+from seq2seq.runtime.devices import Engine
 from seq2seq.runtime.process import (
     LostProcessError,
     interrupts_in_one_line,
     log_to_stderr,
     report_failure,
 )
+from seq2seq.search.config import CONFIG_TYPES, DecodingConfig
 
 _Config = TypeVar("_Config", bound=Config)
-_Parameters = ParamSpec("_Parameters")
-_Result = TypeVar("_Result")
 
 _SHOWS_TRACEBACKS = os.environ.get("HYDRA_FULL_ERROR") == "1"
-Searches = Callable[[Mapping[str, str]], Mapping[str, type[Config]]]
-"""Function that returns the choices of `decoding`, given the arguments by their keys."""
 _TRUTH = {"true": True, "false": False}
 _SHORTAGES = ("can't allocate memory", "could not create a primitive", "failed to map segment")
 """Parts of the error messages of torch, oneDNN and the loader when memory runs out."""
@@ -45,39 +42,26 @@ _TOO_LARGE = (
 )
 
 
-def run_command(
-    name: str,
-    config_type: type[_Config],
-    function: Callable[[_Config], None],
-    *,
-    searches: Searches = lambda given: {},
-) -> None:
+def run_command(name: str, config_type: type[_Config], function: Callable[[_Config], None]) -> None:
     """Call the function of a command with the configuration that the arguments describe.
 
     Args:
         name: Name of the YAML file.
         config_type: Type of the configuration that the function gets.
         function: Function that does the work of the command.
-        searches: As in `load_command`.
     """
     log_to_stderr()
     with errors_in_one_line(), interrupts_in_one_line():
         if {"-h", "--help"} & {*sys.argv[1:]}:
             print(_help(name), end="")
         else:
-            function(load_command(name, config_type, sys.argv[1:], searches=searches))
+            function(load_command(name, config_type, sys.argv[1:]))
     # The process ends soon, and collecting garbage among all objects of torch would take longer
     # than translating a sentence.
     gc.freeze()
 
 
-def load_command(
-    name: str,
-    config_type: type[_Config],
-    arguments: Sequence[str],
-    *,
-    searches: Searches = lambda given: {},
-) -> _Config:
+def load_command(name: str, config_type: type[_Config], arguments: Sequence[str]) -> _Config:
     """Return the configuration of a command: its YAML file, changed by `key=value` arguments.
 
     A value is taken literally, so it needs no quotes beyond the shell's. A list is [a,b];
@@ -88,7 +72,6 @@ def load_command(
         name: Name of the YAML file.
         config_type: The configuration.
         arguments: Arguments of the command.
-        searches: Called after the plug-ins are loaded.
 
     Raises:
         ValueError: A key or a choice is unknown, or a value is missing, has the wrong type or is
@@ -100,8 +83,9 @@ def load_command(
     types = dict(field_types(config_type))  # type: ignore[arg-type]  # a class has a hash
     if KEY in given and KEY in types:
         load_plugins(_read_list(given[KEY]))
-    choices = searches(given)
-    if choices:
+    choices: Mapping[str, type[Config]] = {}
+    if "decoding" in types:
+        choices = searches_of(given.get("engine", str(values["engine"])))
         chosen = given.get("decoding", str(values["decoding"]))
         if chosen not in choices:
             raise ValueError(f"unknown decoding {chosen!r}; one of: {', '.join(sorted(choices))}")
@@ -125,6 +109,20 @@ def load_command(
         except TypeError as error:  # a plug-in's search may have an option without a default
             raise ValueError(f"decoding={chosen}: {error}") from error
     return config_type(**values)
+
+
+def searches_of(engine: str) -> Mapping[str, type[DecodingConfig]]:
+    """Return the searches of an engine; only engine=torch also has the searches of plug-ins."""
+    if engine == Engine.onnx.name:
+        return CONFIG_TYPES
+    try:
+        from seq2seq.search.registry import decoding_config_types
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"engine=torch needs {error.name}; engine=onnx translates with an exported folder "
+            "and without torch"
+        ) from error
+    return decoding_config_types()
 
 
 def _key_and_text(argument: str) -> tuple[str, str]:
@@ -202,18 +200,3 @@ def errors_in_one_line() -> Iterator[None]:
             _TOO_LARGE if is_short else describe_error(error), is_consequence=is_consequence
         )
         sys.exit(2)
-
-
-def one_line_errors(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """Decorate a function so that errors and signals give one line; see `errors_in_one_line`.
-
-    Under `hydra.main`, the decorator replaces the line that Hydra would print. Launchers pickle the
-    decorated function; pickling would fail if the decorator were a context manager.
-    """
-
-    @functools.wraps(function)
-    def wrapped(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
-        with errors_in_one_line(), interrupts_in_one_line():
-            return function(*args, **kwargs)
-
-    return wrapped

@@ -14,7 +14,8 @@ with imports_in_one_line():
     from seq2seq.checks import Config, FilePath, Name
     from seq2seq.cli.command_line import run_command
     from seq2seq.export.folder import ExportPrecision
-    from seq2seq.files.paths import check_readable, expand_home
+    from seq2seq.files.paths import expand_home
+    from seq2seq.files.text import open_lines
 
 logger = logging.getLogger(__name__)
 
@@ -112,10 +113,8 @@ def _export_page(config: ExportConfig) -> None:
 
 def _first_lines(name: str) -> list[str]:
     """Return the first non-empty lines of a text."""
-    path = expand_home(name, key="examples")
-    check_readable(path, name=f"examples={name}")
-    with path.open(encoding="utf-8", errors="replace") as file:
-        return list(islice(filter(None, map(str.strip, file)), _NUM_EXAMPLES))
+    with open_lines(name, key="examples") as lines:
+        return list(islice(filter(None, map(str.strip, lines)), _NUM_EXAMPLES))
 
 
 if __name__ == "__main__":

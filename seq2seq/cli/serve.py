@@ -1,11 +1,10 @@
 """Answer translation requests over HTTP: `seq2seq-serve checkpoint=checkpoints/NAME`."""
 
-import contextlib
 import gc
 import logging
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -16,13 +15,13 @@ from seq2seq.runtime.process import imports_in_one_line
 # With engine=onnx, no import here or below may load torch, because an exported model does not need
 # it.
 with imports_in_one_line("serve"):
-    from seq2seq.cli.command_line import load_command, run_command
+    from seq2seq.cli.command_line import run_command
     from seq2seq.export.folder import CHECKPOINT, RUNTIME, ExportPrecision, read_runtime
     from seq2seq.files.paths import expand_home, file_sha256
     from seq2seq.files.text import open_lines
     from seq2seq.runtime.devices import Engine
     from seq2seq.runtime.process import keep_freed_memory, log_to_stderr
-    from seq2seq.search.config import CONFIG_TYPES, DecodingConfig
+    from seq2seq.search.config import DecodingConfig
     from seq2seq.serving.models import LoadedModel, ServeConfig
 
 if TYPE_CHECKING:
@@ -39,31 +38,9 @@ def main() -> None:
     keep_freed_memory()
     log_to_stderr(has_times=True)
     gc.disable()  # until the service answers: nearly all objects created before then stay in use
-    with _reloads_ignored():
-        run_command("serve", ServeConfig, serve, searches=_searches)
-
-
-@contextlib.contextmanager
-def _reloads_ignored() -> Iterator[None]:
-    """Ignore SIGHUP, which asks for a reload, until the service has models to read again."""
-    if sys.platform == "win32":
-        yield
-        return
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGHUP, before)
-
-
-def load_serve_config(*arguments: str) -> ServeConfig:
-    """Compose the configuration of the command; raises as `load_config`."""
-    return load_command("serve", ServeConfig, arguments, searches=_searches)
-
-
-def _searches(given: Mapping[str, str]) -> Mapping[str, type[DecodingConfig]]:
-    """Return the searches; the service does not use searches of plug-ins."""
-    return CONFIG_TYPES
+    if sys.platform != "win32":  # SIGHUP asks for a reload; there is no model to read again yet
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    run_command("serve", ServeConfig, serve)
 
 
 def serve(config: ServeConfig) -> None:

@@ -22,19 +22,22 @@ with imports_in_one_line():
     from omegaconf import DictConfig, OmegaConf
 
     from seq2seq.checks import field_types
-    from seq2seq.cli.command_line import one_line_errors
+    from seq2seq.cli.command_line import errors_in_one_line
     from seq2seq.cli.sweep import launched_job, run_job, stopped_sweeps_in_one_line
     from seq2seq.config.composition import config_directory, to_dataclass
     from seq2seq.config.plugins import as_argument, load_plugins, load_plugins_of
     from seq2seq.config.schema import Metric, TrainConfig, config_groups, register_schemas
     from seq2seq.config.serialization import config_from_dict
     from seq2seq.files.paths import expand_home
-    from seq2seq.runtime.process import is_first_process, keep_freed_memory
+    from seq2seq.runtime.process import (
+        interrupts_in_one_line,
+        is_first_process,
+        keep_freed_memory,
+    )
     from seq2seq.training.run import run_training
     from seq2seq.training.validation import metric_value
 
 
-_OTHER_FILE = ("--config-path", "-cp", "--config-name", "-cn")
 _HYDRA_SETTINGS = [
     *("hydra.run.dir=.", "hydra.output_subdir=null"),
     *("hydra/job_logging=none", "hydra/hydra_logging=none"),
@@ -54,41 +57,28 @@ def main() -> None:
     keep_freed_memory()
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises errors instead of printing them
     try:
-        _load_and_train()
+        with errors_in_one_line(), interrupts_in_one_line(), stopped_sweeps_in_one_line():
+            sys.argv[1:] = hydra_arguments(sys.argv[1:])
+            load_plugins_of(sys.argv[1:])
+            register_schemas()
+            sys.argv[1:] = map(_with_quotes, sys.argv[1:])
+            _run_hydra()
     finally:
         gc.freeze()  # see run_command
 
 
-@one_line_errors
-def _load_and_train() -> None:
-    sys.argv[1:] = options_first(sys.argv[1:])
-    if any(each.startswith(_OTHER_FILE) for each in sys.argv[1:]):
-        sys.argv += _HYDRA_SETTINGS
-    sys.argv[1:] = [
-        part
-        for each in sys.argv[1:]
-        for part in (each.split("=", 1) if each.startswith("--config-path=") else [each])
-    ]
-    for place, option in enumerate(sys.argv[:-1]):
-        if option in ("--config-path", "-cp"):  # Hydra would search beside this module
-            sys.argv[place + 1] = str(Path(sys.argv[place + 1]).resolve())
-    load_plugins_of(sys.argv[1:])
-    register_schemas()
-    sys.argv[1:] = map(_with_quotes, sys.argv[1:])
-    with stopped_sweeps_in_one_line():
-        _train()
-
-
-def options_first(arguments: Sequence[str]) -> list[str]:
+def hydra_arguments(arguments: Sequence[str]) -> list[str]:
     """Put Hydra's options before the keys, because its parser refuses keys around an option.
+
+    With another YAML file, its directory and the settings that it may lack are added.
 
     Raises:
         ValueError: An option is unknown, for example a key with dashes.
 
     Example:
-        >>> options_first(["seed=1,2", "-m", "attention=dot"])
+        >>> hydra_arguments(["seed=1,2", "-m", "attention=dot"])
         ['-m', 'seed=1,2', 'attention=dot']
-        >>> options_first(["--seed", "3"])
+        >>> hydra_arguments(["--seed", "3"])
         Traceback (most recent call last):
         ValueError: unknown option --seed; write keys as key=value (--help shows the keys)
     """
@@ -100,7 +90,11 @@ def options_first(arguments: Sequence[str]) -> list[str]:
         raise ValueError(
             f"unknown option {unknown[0]}; write keys as key=value (--help shows the keys)"
         )
-    return sorted(arguments, key=lambda each: each in parsed.overrides)
+    options = [each for each in arguments if each not in parsed.overrides]
+    if parsed.config_path is not None:  # Hydra would search beside this module
+        options += ["--config-path", str(Path(parsed.config_path).resolve())]
+    has_other_file = parsed.config_path is not None or parsed.config_name is not None
+    return [*options, *parsed.overrides, *(_HYDRA_SETTINGS if has_other_file else ())]
 
 
 def _with_quotes(argument: str) -> str:
@@ -119,7 +113,12 @@ def _with_quotes(argument: str) -> str:
 
 
 @hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="train")
-@one_line_errors
+def _run_hydra(composed: DictConfig) -> float | None:
+    # Hydra would print a line of its own for an exception, also in a launcher's processes.
+    with errors_in_one_line(), interrupts_in_one_line():
+        return _train(composed)
+
+
 def _train(composed: DictConfig) -> float | None:
     """Train once, or train one job of a sweep; return the value for a sweeper to maximize."""
     hydra_config = HydraConfig.get()

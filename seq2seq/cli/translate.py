@@ -23,7 +23,6 @@ with imports_in_one_line():
         TranslateConfig,
         UnknownTokens,
         Use,
-        searches,
         shown,
     )
     from seq2seq.cli.translate_inputs import Inputs, open_inputs, open_progress
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
 def main() -> None:
     """Run the command with the arguments of this process."""
     keep_freed_memory()
-    run_command("translate", TranslateConfig, translate, searches=searches)
+    run_command("translate", TranslateConfig, translate)
 
 
 def translate(config: TranslateConfig) -> None:
@@ -228,12 +227,15 @@ class Outputs:
     def add(self, translation: Translation, index: int) -> None:
         """Write the translation of line number `index` of all inputs."""
         number = self._inputs.first + index
-        if self._plots is not None:
+        is_shown = bool(translation.source_ids) and has_attention(translation)
+        if self._plots is not None and is_shown:
             _draw(translation, number, self._plots)
-        links = self._links_of(translation) if self._links or self._agreement else frozenset()
+        links: Links = frozenset()
+        if self._links is not None or self._agreement is not None:
+            links = _with_torch(self._translator).links(translation)
         if self._agreement is not None:
             self._agreement.add(translation, links, number)
-        if self._page is not None and translation.source_ids and has_attention(translation):
+        if self._page is not None and is_shown:
             best = translation.best
             self._page.add(
                 source=translation.source,
@@ -262,9 +264,6 @@ class Outputs:
             self._page.close()
         if self._agreement is not None:
             self._agreement.print()
-
-    def _links_of(self, translation: Translation) -> Links:
-        return _with_torch(self._translator).links(translation)
 
     def _write(self, file: BinaryIO, content: bytes) -> None:
         self.are_read = write(file, content) and self.are_read
@@ -300,8 +299,6 @@ def _directory_of_plots(config: TranslateConfig) -> Path | None:
 
 def _draw(translation: Translation, number: int, directory: Path) -> None:
     """Draw each hypothesis; the file names of all but the best hypothesis contain its rank."""
-    if not translation.source_ids or not has_attention(translation):
-        return
     for rank, hypothesis in enumerate(translation.hypotheses):
         figure = translation.figure(hypothesis)
         name = f"{number:06d}" if rank == 0 else f"{number:06d}-{rank + 1}"

@@ -1,18 +1,18 @@
 """The configuration of translate.py."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated
 
 from seq2seq.checks import Config, Count, FilePath, FilePaths, Filled, Range, Threads, field_types
-from seq2seq.cli.command_line import load_command
+from seq2seq.cli.command_line import load_command, searches_of
 from seq2seq.cli.outputs import check_overwrites
 from seq2seq.export.folder import check_decoding
 from seq2seq.kernels import Kernels
 from seq2seq.runtime.devices import Device, Engine, Precision
-from seq2seq.search.config import CONFIG_TYPES, DecodingConfig
+from seq2seq.search.config import DecodingConfig
 from seq2seq.text.sentences import Split
 
 _SHARD = re.compile("([1-9][0-9]{0,8})/([1-9][0-9]{0,8})")
@@ -204,7 +204,7 @@ class TranslateConfig(Config):
                 f"decoding.n_best={n_best} asks for several translations, but output_format=text "
                 "writes only the best one; choose output_format=nbest or json"
             )
-        types = searches({"engine": self.engine.name})
+        types = searches_of(self.engine.name)
         if types.get(self.decoding.name) is not type(self.decoding):
             yield (
                 f"decoding.name={self.decoding.name} is not the name of this search; remove "
@@ -217,27 +217,13 @@ class TranslateConfig(Config):
         return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
-def searches(given: Mapping[str, str]) -> Mapping[str, type[DecodingConfig]]:
-    """Return the searches of an engine; only engine=torch also has the searches of plug-ins."""
-    if given.get("engine") == Engine.onnx.name:
-        return CONFIG_TYPES
-    try:
-        from seq2seq.search.registry import decoding_config_types
-    except ModuleNotFoundError as error:
-        raise ValueError(
-            f"engine=torch needs {error.name}; engine=onnx translates with an exported folder "
-            "and without torch"
-        ) from error
-    return decoding_config_types()
-
-
 def load_translate_config(*arguments: str) -> TranslateConfig:
     """Compose the configuration of translate.py; raises as `load_config`.
 
     Args:
         arguments: Command-line arguments, such as `"checkpoint=checkpoints/a"`.
     """
-    return load_command("translate", TranslateConfig, arguments, searches=searches)
+    return load_command("translate", TranslateConfig, arguments)
 
 
 def shown(paths: Sequence[str] | None) -> str:

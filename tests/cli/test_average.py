@@ -30,13 +30,6 @@ def test_weights_are_averaged(run, paths, tmp_path, monkeypatch, pattern):
         torch.testing.assert_close(weights, (states[0][name] + states[1][name]) / 2)
 
 
-def test_an_error_is_one_line(refusal, tmp_path):
-    line = refusal(main, f"checkpoints={tmp_path}/step-*.pt", f"output={tmp_path}/mean.pt")
-
-    assert line.startswith(f"checkpoint={tmp_path}/step-*.pt: no such file")
-    assert not (tmp_path / "mean.pt").exists()
-
-
 def test_plugins_are_loaded(run, refusal, paths, tmp_path, monkeypatch):
     monkeypatch.setattr(plugin_modules, "__path__", [])
     monkeypatch.setenv("SEQ2SEQ_PLUGIN_PATH", "")

@@ -9,20 +9,14 @@ from pathlib import Path
 import pytest
 from tiny_study import BAD, GOOD, REFERENCE
 
+from seq2seq.cli.command_line import load_command
 from seq2seq.cli.score import ScoreConfig, ScoreFormat, main, score_systems
 from seq2seq.evaluation.measures import score_texts
 from seq2seq.evaluation.metrics import DEFAULT_RULE, ScoringRule, signature
 
 METRICS = ("bleu", "chrf", "ter")
-CONFIG = ScoreConfig(
-    hypotheses=["a.en"],
-    reference=["ref.en"],
-    bleu_tokenize="auto",
-    lowercase=False,
-    output="scores",
-    output_format=ScoreFormat.json,
-    significance_samples=40,
-)
+KEYS = ["output=scores", "output_format=json", "significance_samples=40"]
+CONFIG = load_command("score", ScoreConfig, ["hypotheses=a.en", "reference=ref.en", *KEYS])
 
 
 @pytest.fixture(autouse=True)

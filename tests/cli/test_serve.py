@@ -16,6 +16,14 @@ from seq2seq.inference.translator import Translator
 from seq2seq.search.config import GreedyConfig
 
 
+@pytest.fixture(autouse=True)
+def _reloads():
+    """Undo that the command ignores SIGHUP."""
+    before = signal.getsignal(signal.SIGHUP)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.parametrize(
     ("argument", "paths"),
     [
@@ -25,7 +33,6 @@ from seq2seq.search.config import GreedyConfig
 )
 def test_each_checkpoint_is_a_model(run, monkeypatch, argument, paths):
     served = []
-    before = signal.getsignal(signal.SIGHUP)
 
     def record(config):
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # there is no model yet
@@ -34,7 +41,6 @@ def test_each_checkpoint_is_a_model(run, monkeypatch, argument, paths):
     monkeypatch.setattr(serve, "serve", record)
 
     assert run(serve.main, argument, "decoding=greedy", "port=0") == (0, "", "")
-    assert signal.getsignal(signal.SIGHUP) is before
     [config] = served
     assert config.checkpoint == paths
     assert (config.host, config.port, config.decoding) == ("127.0.0.1", 0, GreedyConfig())

@@ -10,7 +10,7 @@ from same_run import act_in
 from tiny_training import ROOT
 from worker_processes import start_python
 
-from seq2seq.cli.train import options_first
+from seq2seq.cli.train import hydra_arguments
 from seq2seq.training.trainer import Trainer
 
 
@@ -39,25 +39,21 @@ def test_a_mistake_is_one_line_and_leaves_no_trace(train_refusal, work, argument
     ],
 )
 def test_options_may_stand_anywhere(arguments, expected):
-    assert options_first(arguments.split()) == expected.split()
+    assert hydra_arguments(arguments.split()) == expected.split()
 
 
 @pytest.mark.parametrize(
-    ("arguments", "option"),
+    ("arguments", "message"),
     [
-        (["--checkpoint", "best.pt", "text=a"], "--checkpoint"),
-        (["seed=1", "--run-name=a b"], "--run-name=a b"),
-        (["text=a", "-x"], "-x"),
+        (["--checkpoint", "best.pt", "text=a"], "unknown option --checkpoint; write keys as key="),
+        (["seed=1", "--run-name=a b"], "unknown option --run-name=a b; write keys as key="),
+        (["text=a", "-x"], "unknown option -x; write keys as key="),
+        (["--cfg", "everything"], "argument --cfg/-c: invalid choice: 'everything'"),
     ],
 )
-def test_an_unknown_option_is_one_line(arguments, option):
-    with pytest.raises(ValueError, match=rf"^unknown option {option}; write keys as key=value"):
-        options_first(arguments)
-
-
-def test_a_wrong_value_of_an_option_is_an_error_without_usage():
-    with pytest.raises(ValueError, match=r"^argument --cfg/-c: invalid choice: 'everything'"):
-        options_first(["--cfg", "everything"])
+def test_an_unknown_option_is_one_line(arguments, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        hydra_arguments(arguments)
 
 
 def test_a_name_that_reads_as_a_number_stays_as_it_is(train, corpus, work):

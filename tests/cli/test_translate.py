@@ -1,14 +1,15 @@
-import io
 import json
 import os
 import re
 import select
+import shlex
 import signal
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tiny_translator import (
@@ -31,13 +32,14 @@ from seq2seq.special_tokens import UNKNOWN_SURFACE
 from seq2seq.text.sentences import Split
 
 ROOT = Path(__file__).parents[2]
+SCRIPT = [sys.executable, str(ROOT / "translate.py"), "device=cpu"]
 
 
 def test_the_script_answers_bytes_on_standard_input_and_leaves_no_traces(checkpoint, tmp_path):
     content = b"\xef\xbb\xbfein hund\n\nzwei \xff hunde\xe2\x80\xa8\r\nja"
 
     done = subprocess.run(
-        [sys.executable, ROOT / "translate.py", "device=cpu", f"checkpoint={checkpoint}"],
+        [*SCRIPT, f"checkpoint={checkpoint}"],
         input=content,
         capture_output=True,
         cwd=tmp_path,
@@ -65,10 +67,10 @@ def test_a_mistake_is_one_line_and_leaves_no_traces(refusal, tmp_path, arguments
 
 
 def test_a_closed_pipe_is_no_error_and_files_are_complete(checkpoint, tmp_path):
-    command = f"'{sys.executable}' '{ROOT}/translate.py' device=cpu checkpoint='{checkpoint}'"
+    keys = [f"checkpoint={checkpoint}", "batch_size=8", "alignments=links.txt"]
 
     done = subprocess.run(
-        ["bash", "-c", f"set -o pipefail; {command} batch_size=8 alignments=links.txt | head -n 2"],
+        ["bash", "-c", f"set -o pipefail; {shlex.join(SCRIPT + keys)} | head -n 2"],
         input=b"ja\n" * 2000,
         capture_output=True,
         cwd=tmp_path,
@@ -82,12 +84,8 @@ def test_a_closed_pipe_is_no_error_and_files_are_complete(checkpoint, tmp_path):
 
 
 def test_a_terminated_script_leaves_no_unfinished_file(checkpoint, tmp_path):
-    command = [sys.executable, str(ROOT / "translate.py"), "device=cpu", f"checkpoint={checkpoint}"]
-    with subprocess.Popen(
-        [*command, "output=out.en"], stdin=subprocess.PIPE, cwd=tmp_path, stderr=subprocess.PIPE
-    ) as process:
-        assert process.stdin is not None
-        assert process.stderr is not None
+    command, pipe = [*SCRIPT, f"checkpoint={checkpoint}", "output=out.en"], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, cwd=tmp_path, stderr=pipe) as process:
         process.stdin.write(b"ein hund\n")
         process.stdin.flush()
         while not list(tmp_path.iterdir()):
@@ -179,11 +177,13 @@ def test_a_line_from_a_pipe_is_answered_before_the_next_one_arrives(
     os.close(target)
 
 
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
+@pytest.fixture
+def terminal(monkeypatch):
+    """Let standard input be a terminal."""
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
 
 
+@pytest.mark.usefixtures("terminal")
 def test_each_line_at_the_prompt_is_answered_at_once(
     checkpoint, monkeypatch, capfdbinary, expected
 ):
@@ -195,7 +195,6 @@ def test_each_line_at_the_prompt_is_answered_at_once(
             raise EOFError
         return SENTENCES[len(answers) - 1]
 
-    monkeypatch.setattr(sys, "stdin", Terminal())
     monkeypatch.setattr("builtins.input", type_line)
 
     translate(make_translate_config(checkpoint))
@@ -203,9 +202,8 @@ def test_each_line_at_the_prompt_is_answered_at_once(
     assert answers == ["", *(f"{expected[i].hypotheses[0].text}\n" for i in range(2))]
 
 
-def test_a_reference_is_refused_at_a_prompt(monkeypatch):
-    monkeypatch.setattr(sys, "stdin", Terminal())
-
+@pytest.mark.usefixtures("terminal")
+def test_a_reference_is_refused_at_a_prompt():
     with pytest.raises(ValueError, match=r"reference=a\.en cannot be used at a prompt; give"):
         translate(make_translate_config("run", reference="a.en"))
 
@@ -457,10 +455,8 @@ def test_gold_links_of_the_whole_text_fit_each_shard(checkpoint, files, write, c
         (["0-0"], 0, r"gold=\S+gold.align has 1 line, fewer than the reference"),
         ([""] * 10, 0, r"gold=\S+gold.align has 10 lines but the reference has 8"),
         (["", "1-0"], 0, r"gold.align:2: link 1-0 lies outside .* words: 1, target words: 1"),
-        (["0p2"], 0, r"gold.align:1: link 0-2 lies outside .* words: 3, target words: 2"),
         (["4-1"], 1, r"gold.align:1: link 4-1 lies outside .* counted from 1$"),
         (["1-1", "0-1"], 1, r"gold.align:2: '0-1' is not counted from 1"),
-        (["0-0", "0:0"], 0, r"gold.align:2: '0:0' is not a link"),
     ],
 )
 def test_gold_links_that_do_not_fit_are_an_error_and_leave_no_file(

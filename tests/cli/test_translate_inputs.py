@@ -47,6 +47,13 @@ def test_inputs_have_all_lines_with_their_companions_and_know_their_places():
     assert [together.line_name(2), together.companion_name(1)] == ["c:1", "d:2"]
 
 
+def test_an_input_and_its_companion_have_equally_many_lines():
+    inputs = Inputs([reader("a", "1"), reader("b", "1", "2")], [reader("c", "1"), reader("d", "1")])
+
+    with pytest.raises(ValueError, match=r"^d ends before line 2, but b goes on;"):
+        list(inputs)
+
+
 def test_a_shard_knows_the_numbers_of_its_lines():
     inputs = Inputs([reader("a", *"12345")], first=1, stop=4)
 

@@ -127,50 +127,7 @@ def test_a_missing_second_input_or_directory_stops_before_anything_is_translated
     assert outputs(tmp_path) == []
 
 
-def test_each_input_is_scored_with_its_own_reference(checkpoint, inputs, tmp_path, capfdbinary):
-    references = [
-        write(tmp_path / "in" / "a.en", ["abc"] * 5),
-        write(tmp_path / "in" / "b.en.gz", ["a."] * 3),
-    ]
-    translator = make_translator()
-    pairs = [*((line, "abc") for line in FIRST), *((line, "a.") for line in SECOND)]
-    wanted = [each.hypotheses[0].log_probability for each in translator.score(pairs)]
-
-    translate(make_translate_config(checkpoint, input=inputs, reference=references))
-
-    found = list(map(float, capfdbinary.readouterr().out.split()))
-    assert found == pytest.approx(wanted, abs=2e-4)
-
-
-def test_references_are_compared_file_by_file(checkpoint, inputs, tmp_path):
-    references = [
-        write(tmp_path / "in" / "a.en", ["abc"] * 4),
-        write(tmp_path / "in" / "b.en", ["a."] * 4),
-    ]
-
-    reports = {key: str(tmp_path / key) for key in ("output", "alignments", "attention_html")}
-    config = make_translate_config(checkpoint, input=inputs, reference=references, **reports)
-    with pytest.raises(ValueError, match=r"a\.en ends before line 5, but input=\S+a\.de goes on;"):
-        translate(config)
-
-    assert outputs(tmp_path) == []
-
-
-def test_a_line_of_very_many_tokens_is_split_with_a_warning(
-    checkpoint, tmp_path, capfdbinary, caplog
-):
-    paths = [write(tmp_path / "a.de", ["ja", "nein"]), write(tmp_path / "b.de", ["ja " * 500])]
-    config = make_translate_config(checkpoint, input=paths)
-
-    translate(config)
-
-    assert capfdbinary.readouterr().out.count(b"\n") == 3
-    [warning] = [each for each in caplog.messages if "split" in each]
-    assert warning.startswith("lines that were cut into parts, because they or their sentences")
-    assert "tokens: 1 (line " in warning and "b.de:1); split=never keeps" in warning
-
-
-def test_a_line_of_very_many_tokens_has_links_but_no_attention(
+def test_a_line_of_very_many_tokens_is_split_and_has_links_but_no_attention(
     checkpoint, tmp_path, caplog, monkeypatch
 ):
     monkeypatch.setattr("seq2seq.inference.lines.MOST_WEIGHTS", 1000)
@@ -185,4 +142,7 @@ def test_a_line_of_very_many_tokens_has_links_but_no_attention(
     assert first["hypotheses"][0]["attention"][0]
     assert last["hypotheses"][0]["attention"] == [[]]
     assert (tmp_path / "alignments").read_text().count("\n") == 2
-    assert sum("attention is not shown: 1 (line 2);" in each for each in caplog.messages) == 1
+    split, unshown = caplog.messages
+    assert split.startswith("lines that were cut into parts, because they or their sentences have")
+    assert "tokens: 1 (line 2); split=never keeps" in split
+    assert "attention is not shown: 1 (line 2);" in unshown

@@ -10,6 +10,7 @@ from tiny_translator import make_checkpoint
 from seq2seq.attention import base
 from seq2seq.attention.base import attention_config_types, build_attention
 from seq2seq.checkpoints.checkpoint import load_checkpoint, save_checkpoint
+from seq2seq.cli.translate_config import load_translate_config
 from seq2seq.config import plugin_modules
 from seq2seq.config.plugins import load_plugins, load_plugins_of
 from seq2seq.config.schema import load_config
@@ -45,8 +46,7 @@ class PluggedAttention(DotAttention):
 SEARCH = """
 from dataclasses import dataclass
 
-from seq2seq.search.config import GreedyConfig
-from seq2seq.search.registry import register_search
+from seq2seq import GreedyConfig, register_search
 from seq2seq.search.sampling import greedy_search
 
 
@@ -55,12 +55,8 @@ class PluggedSearchConfig(GreedyConfig):
     name: str = "plugged_search"
 
 
-@register_search(PluggedSearchConfig)
-def plugged_search(model, source_ids, source_mask, config, constraints):
-    return greedy_search(model, source_ids, source_mask, config, constraints)
+register_search(PluggedSearchConfig)(greedy_search)
 """
-
-
 TOKENIZER = """
 from dataclasses import dataclass
 
@@ -121,9 +117,10 @@ def test_file_registers_its_attention_which_is_chosen_without_yaml():
 def test_file_registers_a_search():
     plugin = write("plug_search.py", SEARCH)
 
-    config = load_config(f"plugins=[{plugin}]", "decoding=plugged_search")
+    config = load_translate_config("checkpoint=x", f"plugins={plugin}", "decoding=plugged_search")
 
     assert type(config.decoding) is decoding_config_types()["plugged_search"]
+    assert load_config(f"plugins=[{plugin}]", "decoding=plugged_search").decoding == config.decoding
 
 
 def test_file_registers_a_tokenizer_which_is_trained_and_restored():

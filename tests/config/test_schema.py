@@ -61,13 +61,6 @@ def test_values_that_exclude_each_other_are_refused(overrides, message):
         load_config(*overrides)
 
 
-@pytest.mark.parametrize("key", ["max_updates", "max_minutes"])
-def test_any_one_budget_suffices(key):
-    config = load_config("training.max_epochs=null", f"training.{key}=2")
-
-    assert getattr(config.training, key) == 2
-
-
 def test_every_key_says_whether_it_may_change_when_a_run_is_resumed():
     own_files = ("data=files", "data.train=[a.tsv]", "data.valid=[b.tsv]", "tokenizer=words")
     configs = [load_config(*own_files), load_config("data=multi30k", "tokenizer=characters")]

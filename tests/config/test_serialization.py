@@ -24,34 +24,28 @@ def test_a_configuration_survives_conversion_to_plain_types(attention):
     assert content == yaml.safe_load(yaml.safe_dump(content))
 
 
+CONTENT = config_to_dict(load_config())
+
+
 @pytest.mark.parametrize(
-    ("part", "values", "message"),
+    ("content", "message"),
     [
-        ("attention", {"name": "hard"}, "unknown attention 'hard'; one of: additive, coverage, do"),
-        ("attention", {"width": 3}, r"cannot read the configuration: .*attention\.width"),
-        ("attention", {}, "cannot read the configuration: 'name'"),
-        ("training", {}, r"lacks training\.\w+, which this version needs"),
-        ("tokenizer", None, "cannot read the configuration: 'tokenizer'"),
+        (
+            CONTENT | {"attention": {"name": "hard"}},
+            "unknown attention 'hard'; one of: additive",
+        ),
+        (CONTENT | {"attention": {"name": "dot", "width": 3}}, r"cannot read .*attention\.width"),
+        (CONTENT | {"attention": {}}, "cannot read the configuration: 'name'"),
+        (CONTENT | {"training": {}}, r"lacks training\.\w+, which this version needs"),
+        (CONTENT | {"data": []}, "cannot read the configuration: "),
+        (CONTENT | {"model": 3}, "cannot read the configuration: "),
+        ({}, "cannot read the configuration: 'data'"),
+        ([], "cannot read the configuration: "),
     ],
 )
-def test_content_that_this_version_cannot_read_is_named(part, values, message):
-    content = config_to_dict(load_config())
-    if values is None:
-        del content[part]
-    else:
-        content[part] = {**content[part], **values} if values else {}
-
+def test_content_that_this_version_cannot_read_is_named(content, message):
     with pytest.raises(ValueError, match=message):
         config_from_dict(content)
-
-
-def test_a_value_out_of_range_in_a_saved_file_names_the_file(tmp_path):
-    path = tmp_path / "config.yaml"
-    save_config(load_config(), path)
-    path.write_text(path.read_text().replace("accumulation: 1", "accumulation: 0"))
-
-    with pytest.raises(ValueError, match=r"config\.yaml: training\.accumulation=0 must be"):
-        load_saved_config(path)
 
 
 @pytest.mark.parametrize(
@@ -132,9 +126,3 @@ def test_a_text_like_an_interpolation_is_kept_and_not_resolved(text, tmp_path):
 
     assert config_from_dict(config_to_dict(config)) == config
     assert load_saved_config(path) == config
-
-
-@pytest.mark.parametrize("content", [{}, [], {"model": 3}, {"data": []}])
-def test_content_of_another_shape_is_an_error(content):
-    with pytest.raises(ValueError, match=r"cannot read the configuration|lacks"):
-        config_from_dict(content)

@@ -9,7 +9,6 @@ from tiny_training import ROOT
 
 from seq2seq.analysis.interventions import INTERVENTIONS
 from seq2seq.attention.base import attention_config_types
-from seq2seq.cli.translate_config import load_translate_config
 from seq2seq.config.schema import TrainConfig, build_model, load_config
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.search.registry import decoding_config_types
@@ -95,13 +94,6 @@ def test_one_key_changes_the_sizes_that_tied_embeddings_need_equal(tied):
 
     assert sizes_of(both) == (64, 128, 64, 256, 64)
     assert sizes_of(target) == (256, 128, 64, 256, 64)
-
-
-@pytest.mark.parametrize("name", decoding_config_types())
-def test_translate_accepts_every_decoding(name):
-    config = load_translate_config("checkpoint=x", f"decoding={name}")
-
-    assert config.decoding.name == name
 
 
 def test_files_are_ascii_and_indented_by_two():

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from documents import ROOT, Page
 
-from seq2seq.cli.serve import load_serve_config
+from seq2seq.cli.command_line import load_command
 from seq2seq.runtime.devices import Engine
+from seq2seq.serving.models import ServeConfig
 
 PAGE = Page("docs/how-to/operating.md")
 [UNIT] = PAGE.blocks("ini")
@@ -27,7 +28,8 @@ def check(*command: str | Path) -> None:
 
 def test_the_command_of_the_unit_is_one_and_ends_before_systemd_kills_it() -> None:
     [command] = re.findall(r"^ExecStart=\S+/seq2seq-serve (.*)$", UNIT, re.MULTILINE)
-    config = load_serve_config(*shlex.split(command.replace("%i", "5000")))
+    arguments = shlex.split(command.replace("%i", "5000"))
+    config = load_command("serve", ServeConfig, arguments)
 
     assert (config.engine, config.port) == (Engine.onnx, 5000)
     [seconds] = re.findall(r"^TimeoutStopSec=(\d+)$", UNIT, re.MULTILINE)

@@ -29,9 +29,10 @@ from documents import (
 from tiny_service import running
 from web_runtime_cache import CACHE, PACKAGE
 
+from seq2seq.cli.command_line import load_command
 from seq2seq.cli.prepare import PrepareConfig
 from seq2seq.cli.score import ScoreConfig
-from seq2seq.cli.serve import load_model, load_serve_config, read_keys
+from seq2seq.cli.serve import load_model, read_keys
 from seq2seq.cli.translate_config import TranslateConfig
 from seq2seq.config.schema import TrainConfig, config_groups, load_config
 from seq2seq.search.config import BeamConfig, GreedyConfig, MbrConfig, SamplingConfig
@@ -142,7 +143,7 @@ def run_service(workplace: Path, command: str) -> None:
     """Start a service in this process, on a free port; one without models is only composed."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(workplace)
-        config = load_serve_config(*shlex.split(command)[1:])
+        config = load_command("serve", ServeConfig, shlex.split(command)[1:])
         if not all((workplace / path).exists() for path in config.checkpoint):
             return
         keys = read_keys(config.api_keys) if config.api_keys else []

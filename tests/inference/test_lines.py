@@ -185,25 +185,22 @@ def test_the_links_of_a_line_are_those_of_its_sentences_counted_in_the_line():
 
 
 @pytest.mark.parametrize(
-    ("prefix", "prefixes"),
+    ("line", "prefix", "prefixes"),
     [
-        ("", ["", "", ""]),
-        ("abc", ["abc", "", ""]),
-        ("Yes. No", ["Yes.", "No", ""]),
-        ("Yes. No. Yes. No", ["Yes.", "No.", "Yes. No"]),
+        ("Ja. Nein. Ja.", "", ["", "", ""]),
+        ("Ja. Nein. Ja.", "abc", ["abc", "", ""]),
+        ("Ja. Nein. Ja.", "Yes. No", ["Yes.", "No", ""]),
+        ("Ja. Nein. Ja.", "Yes. No. Yes. No", ["Yes.", "No.", "Yes. No"]),
+        # Parts that stay take no prefix.
+        ("- Ja. 12:30. Nein.", "Yes. No", ["", "Yes.", "", "No"]),
+        ("- Ja. 12:30. Nein.", "- Yes. No", ["", "Yes.", "", "No"]),
+        ("- Ja. 12:30. Nein.", "- Yes. 12:30. No", ["", "Yes.", "", "No"]),
     ],
 )
-def test_the_sentences_of_a_prefix_begin_those_of_the_line(prefix, prefixes):
-    [[[*sentences]]] = windows([("Ja. Nein. Ja.", prefix)])
+def test_the_sentences_of_a_prefix_begin_those_of_the_line(line, prefix, prefixes):
+    [[[*sentences]]] = windows([(line, prefix)])
 
     assert [sentence.target for sentence in sentences] == prefixes
-
-
-@pytest.mark.parametrize("prefix", ["Yes. No", "- Yes. No", "- Yes. 12:30. No"])
-def test_parts_that_stay_take_no_prefix(prefix):
-    [[[*sentences]]] = windows([("- Ja. 12:30. Nein.", prefix)])
-
-    assert [sentence.target for sentence in sentences] == ["", "Yes.", "", "No"]
 
 
 def windows(lines, batch_size=3, **options):

@@ -41,32 +41,10 @@ def test_the_translation_has_the_largest_expected_utility_of_the_beam(changes):
     assert any(mbr.best.text != beam.best.text for mbr, beam in pairs)
 
 
-def hypothesis(ids, probability, *, finished=True):
-    logarithm = math.log(probability)
-    return Hypothesis(ids, logarithm, logarithm, finished, torch.zeros(1, len(ids), 1))
-
-
-def test_a_translation_that_others_resemble_wins_and_unfinished_ones_come_last():
-    tokenizer = CharacterTokenizer("abcx")
-    beam = [
-        hypothesis([7, 7, 7], 0.4),  # xxx
-        hypothesis([4, 5, 6], 0.2),  # abc
-        hypothesis([4, 5, 6, 6], 0.2),  # abcc
-        hypothesis([4, 5, 6, 6, 6], 0.1, finished=False),
-    ]
-
-    ranked = rank_by_utility(beam, MBR, tokenizer)
-    sharp = rank_by_utility(beam, replace(MBR, sharpness=50.0), tokenizer)
-
-    assert ranked[0].ids == [4, 5, 6, 6]
-    assert [each.finished for each in ranked] == [True, True, True, False]
-    assert ranked[0].log_probability == beam[2].log_probability
-    assert sharp[0].ids == [7, 7, 7]
-
-
-def test_equal_utilities_keep_the_order_of_the_beam():
-    beam = [hypothesis([4], 0.25), hypothesis([5], 0.25), hypothesis([6], 0.25)]
+def test_equal_utilities_keep_the_order_of_the_beam_and_unfinished_ones_come_last():
+    weights = torch.zeros(1, 1, 1)
+    beam = [Hypothesis([token], -1.0, -1.0, token != 4, weights) for token in (4, 5, 6)]
 
     ranked = rank_by_utility(beam, MBR, CharacterTokenizer("abc"))
 
-    assert [each.ids for each in ranked] == [[4], [5], [6]]
+    assert [each.ids for each in ranked] == [[5], [6], [4]]

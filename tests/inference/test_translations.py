@@ -84,8 +84,8 @@ def found(ids, *, finished=True, score=-1.5):
     return Hypothesis(ids, score, -3.0, finished, torch.ones(2, rows, 3), [-3.0 / rows] * rows)
 
 
-def test_each_hypothesis_keeps_the_values_of_the_search():
-    hypotheses = [found([4, 7, 6]), found([4], finished=False, score=-2.0)]
+def test_each_hypothesis_has_a_text_on_one_line_and_a_label_for_each_token():
+    hypotheses = [found([4, 7, 6]), found([4], finished=False)]
 
     translation = make_translation(SOURCE, hypotheses, tokenizers=TOKENIZERS)
 
@@ -93,11 +93,6 @@ def test_each_hypothesis_keeps_the_values_of_the_search():
     # A model may write a line feed, but a translation is one line.
     assert (first.text, first.tokens, first.finished) == ("y s", ["y", "\n", "s", "</s>"], True)
     assert (second.text, second.tokens, second.finished) == ("y", ["y"], False)
-    for hypothesis, expected in zip(translation.hypotheses, hypotheses, strict=True):
-        assert (hypothesis.ids, hypothesis.score) == (expected.ids, expected.score)
-        assert hypothesis.log_probability == expected.log_probability
-        assert hypothesis.token_log_probabilities == expected.token_log_probabilities
-        assert hypothesis.attention_weights is expected.attention_weights
 
 
 class Merged(CharacterTokenizer):

@@ -22,7 +22,7 @@ from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.cli.translate_config import load_translate_config
 from seq2seq.config.composition import describe_error
 from seq2seq.config.schema import load_config
-from seq2seq.inference.lines import BATCHES_PER_WINDOW, LONG_SENTENCE
+from seq2seq.inference.lines import BATCHES_PER_WINDOW
 from seq2seq.inference.tally import StreamCounts
 from seq2seq.inference.translations import EncodedLine, make_translation
 from seq2seq.inference.translator import Translator
@@ -102,15 +102,6 @@ def test_a_figure_shows_the_chosen_hypothesis_also_of_an_exported_model(translat
     assert labels == [best.tokens, second.tokens, second.tokens]
 
 
-def test_links_without_attention_are_an_error():
-    translator = make_translator("none")
-    translations = translator.translate(SENTENCES, GREEDY, batch_size=8)
-
-    with pytest.raises(ValueError, match="without heads"):
-        for translation in translations:
-            translator.links(translation, translation.hypotheses[0])
-
-
 class Line(str):
     """A line that a weak set can hold."""
 
@@ -146,6 +137,7 @@ def test_without_options_a_translator_searches_as_translate_does():
 
     plain = Translator(checkpoint.build_model(), tokenizers=checkpoint.tokenizers)
 
+    assert expected.decoding == checkpoint.config.decoding
     assert texts(plain(SENTENCES)) == texts(
         expected(SENTENCES, load_translate_config("checkpoint=a").decoding)
     )
@@ -159,19 +151,6 @@ def test_repr_is_one_line_with_the_size_and_the_device():
         f"Translator({num_parameters:,} parameters, 31 source and 14 target tokens, cpu, fp32, "
         f"decoding={translator.decoding.name})"
     )
-
-
-def test_the_search_of_the_checkpoint_is_used_and_can_be_changed(translator):
-    shorter = dataclasses.replace(
-        translator.decoding, max_length_ratio=0.0, max_length_offset=1, min_length=0
-    )
-
-    default, cut = translator(SENTENCES), translator(SENTENCES, shorter)
-
-    expected = translator.translate(SENTENCES, translator.decoding)
-    assert [each.text for each in default] == [each.text for each in expected]
-    assert {len(each.best.tokens) for each in cut} == {1}
-    assert max(len(each.best.tokens) for each in default) > 1
 
 
 @pytest.mark.parametrize("sentences", ["Ein Hund.", "", [b"Ein Hund."], [None], [["Ein Hund."]]])
@@ -324,21 +303,6 @@ def test_each_batch_has_a_thread(translator, threads, monkeypatch, scored):
         list(translator.translate(["ja", "nein"], GREEDY, batch_size=1))
 
     assert len(workers - {threading.get_ident()}) == 2
-
-
-def test_long_targets_share_smaller_batches_too(translator, monkeypatch):
-    shapes, encode = [], translator._model.encode
-
-    def record(source_ids, source_mask):
-        shapes.append(tuple(source_ids.shape))
-        return encode(source_ids, source_mask)
-
-    monkeypatch.setattr(translator._model, "encode", record)
-    pairs = [("a", "b" * LONG_SENTENCE * 3), ("bb", "c"), ("d", "e" * LONG_SENTENCE * 3)]
-
-    list(translator.score(pairs, batch_size=4))
-
-    assert shapes == [(1, 3), (1, 2), (1, 2)]
 
 
 @pytest.mark.parametrize("scored", [False, True])

@@ -3,7 +3,6 @@ import tiny_search as tools
 
 from seq2seq.search.config import (
     BeamConfig,
-    EarlyStopping,
     GreedyConfig,
     convert_search,
 )
@@ -34,26 +33,10 @@ def test_limits_are_rounded_down_and_count_the_end():
     assert [config.longest(length) for length in (1, 5, 6, 7)] == [5, 11, 13, 14]
 
 
-@pytest.mark.parametrize("length", range(1, 40))
-def test_the_minimum_length_never_exceeds_the_maximum_length(length):
-    config = tools.decoding(
-        "greedy", min_length=2, min_length_ratio=0.7, max_length_ratio=0.7, max_length_offset=2
-    )
+def test_a_search_is_converted_with_the_settings_that_both_have():
+    limits = {"min_length": 2, "min_length_ratio": 0.3, "no_repeat_ngram": 4}
 
-    assert config.shortest(length) <= config.longest(length)
+    greedy, beam = (tools.decoding(name, **limits) for name in ("greedy", "beam"))
 
-
-@pytest.mark.parametrize("name", ["greedy", "beam", "mbr", "sampling"])
-def test_a_search_is_converted_with_the_settings_that_both_have(name):
-    limits = {
-        "min_length": 2,
-        "min_length_ratio": 0.3,
-        "max_length_ratio": 1.7,
-        "max_length_offset": 8,
-        "no_repeat_ngram": 4,
-    }
-
-    config, greedy = (tools.decoding(kind, **limits) for kind in (name, "greedy"))
-    assert convert_search(config, GreedyConfig) == greedy
-    beam = BeamConfig(beam_size=3, early_stopping=EarlyStopping.first)
-    assert convert_search(beam, BeamConfig) == beam
+    assert convert_search(beam, GreedyConfig) == greedy
+    assert convert_search(tools.decoding("mbr", beam_size=3), BeamConfig).beam_size == 3

@@ -22,15 +22,6 @@ def model():
     return tools.FakeModel(vocabulary_size=VOCABULARY_SIZE, seed=2)
 
 
-def test_every_search_respects_prefixes(decoding, model):
-    prefixes = [[6, 6], [], [5], [UNK, 4, 4]]
-
-    found = search(model, *tools.pad(SOURCES), decoding(), prefixes=prefixes)
-
-    for prefix, [hypothesis] in zip(prefixes, found, strict=True):
-        assert hypothesis.ids[: len(prefix)] == prefix
-
-
 @pytest.mark.parametrize(
     "constraints",
     [{"prefixes": [[40]]}, {"prefixes": [[-3]]}, {"banned": [[40]]}, {"banned": [[5, -3]]}],

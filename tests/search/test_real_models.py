@@ -30,7 +30,10 @@ def config(request):
         zip(sorted(attention_config_types()), itertools.cycle(["bahdanau", "conditional", "luong"]))
     ),
 )
-def test_scores_and_attention_weights_are_those_of_the_known_target(attention, form, config):
+def test_scores_and_attention_weights_are_those_of_the_known_target(
+    attention, form, config, monkeypatch
+):
+    monkeypatch.setattr("seq2seq.search.loop.JOINED_STEPS", 3)  # shorter than some hypotheses
     model = tools.real_model(attention=attention, form=form)
 
     found = search(model, *tools.pad(SOURCES, extra=2), config)

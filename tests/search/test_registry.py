@@ -7,7 +7,6 @@ import tiny_search as tools
 import torch
 
 from seq2seq.search.config import EarlyStopping
-from seq2seq.search.loop import JOINED_STEPS, ROOT, Ending, History
 from seq2seq.search.registry import search
 from seq2seq.special_tokens import EOS
 
@@ -117,17 +116,6 @@ def logits(**possible):
 
 
 @pytest.mark.parametrize("name", SEARCHES)
-def test_a_model_that_never_ends_runs_to_the_length_limit(name):
-    model = tools.TableModel([logits(_4=1.0, _5=0.5)] * 9)
-
-    [[hypothesis]] = search(model, *tools.pad([[4, EOS]]), tools.decoding(name))
-
-    assert len(hypothesis.ids) == 4
-    assert not hypothesis.finished
-    assert set(hypothesis.ids) <= {4, 5}
-
-
-@pytest.mark.parametrize("name", SEARCHES)
 @pytest.mark.parametrize(
     ("table", "banned"),
     [
@@ -161,24 +149,3 @@ def test_a_model_in_training_mode_is_refused():
 
     with pytest.raises(AssertionError, match="dropout"):
         search(model, *tools.pad([[4, EOS]]), tools.decoding("greedy"))
-
-
-@pytest.mark.parametrize("num_steps", [1, JOINED_STEPS, JOINED_STEPS + 1, 2 * JOINED_STEPS + 3])
-def test_each_token_has_the_attention_weights_of_its_step(num_steps):
-    history = History()
-    weights = torch.rand(num_steps, 3, 2, 5)  # of 3 rows, of which the first two are used in turn
-    cells = torch.tensor([[ROOT]])
-
-    for step in range(num_steps):
-        cells = history.append(
-            torch.full((1, 1), step + 10),
-            parents=cells,
-            rows=torch.full((1, 1), step % 2),
-            log_probabilities=torch.full((1, 1), -step - 1.0),
-            attention_weights=weights[step],
-        )
-    ((found,),) = history.hypotheses([[Ending(int(cells), 0.0)]], [4])
-
-    assert found.ids == list(range(10, num_steps + 10))
-    used = torch.stack([weights[step, step % 2, :, :4] for step in range(num_steps)], dim=1)
-    torch.testing.assert_close(found.attention_weights, used, rtol=0, atol=0)

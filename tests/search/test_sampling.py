@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from seq2seq.search.registry import search
 from seq2seq.search.top_k import BLOCK, stable_max, stable_topk, stable_topk_of_sums
-from seq2seq.special_tokens import BOS, EOS, PAD, UNK
+from seq2seq.special_tokens import BOS, EOS, PAD
 
 SOURCES = [[4, 5, EOS], [6, EOS], [5, 4, 6, 6, EOS], [4, EOS]]
 VOCABULARY_SIZE = 7
@@ -32,14 +32,6 @@ def test_each_token_is_the_most_probable_one(seed):
         [best] = tools.beam_by_definition(model, tools.Task(source, beam_of_one))
         assert tools.with_end(hypothesis) == best.ids
         assert hypothesis.score == pytest.approx(best.log_probability, abs=1e-4)
-
-
-def test_pad_and_bos_are_never_produced_but_unk_may_be():
-    model = tools.TableModel([[9.0, 1.0, 9.0, 0.0, 0.0], [9.0, 0.0, 9.0, 5.0, 0.0]])
-
-    [[hypothesis]] = search(model, *tools.pad([[4, EOS]]), GREEDY)
-
-    assert hypothesis.ids == [UNK]
 
 
 def test_equal_probabilities_go_to_the_lower_id():
