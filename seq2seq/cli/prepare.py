@@ -1,8 +1,6 @@
 """Make a corpus from raw text, clean and split: `seq2seq-prepare input=[all.de,all.en]
 output=my`."""
 
-import csv
-import io
 import shlex
 import textwrap
 from collections import Counter
@@ -130,7 +128,7 @@ def prepare(config: PrepareConfig) -> None:
         source, target, config.max_characters, config.max_ratio, frozenset(config.keep)
     )
     prepared = apply_rules(rows, rules, keeps_markup=config.markup is Markup.keep)
-    print(_report(prepared, rules))
+    print(_report(prepared, rules) or "nothing to clean or drop")
     if not prepared.kept:
         raise ValueError("no pair is left; look at the faults above, and at columns= and keep=")
     sets = split(prepared.kept, valid=config.valid, test=config.test)
@@ -267,10 +265,12 @@ def _write(
         for name, pairs in sets.items()
         for side, ending in enumerate(endings)
     }
-    table = io.StringIO()
-    writer = csv.writer(table, delimiter="\t", lineterminator="\n")
-    writer.writerows((row.place, row.fault, row.source, row.target) for row in dropped)
-    contents[_DROPPED] = table.getvalue()
+    spaces = str.maketrans("\t\r\n", "   ")
+    contents[_DROPPED] = "".join(
+        "\t".join((row.place, row.fault or "", *(text.translate(spaces) for text in row[1:3])))
+        + "\n"
+        for row in dropped
+    )
     folder.mkdir(parents=True, exist_ok=True)
     with whole_files() as new_file:
         for name, content in contents.items():

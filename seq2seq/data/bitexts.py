@@ -2,6 +2,7 @@
 
 import codecs
 import csv
+import logging
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -10,13 +11,20 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
+from seq2seq.checks import counted
 from seq2seq.data.files import languages_of_files
 from seq2seq.files.paths import check_readable
 from seq2seq.files.text import check_is_text, decode_line, open_text, parallel
 
+logger = logging.getLogger(__name__)
+
 MEMORIES = (".tmx", ".xlf", ".xliff", ".po")
 """File extensions of translation memories."""
 _TABLES = (".tsv", ".csv")
+_FORMS = (
+    "give a source and a target file by themselves, [a.de,a.en], or files that end in "
+    f"{', '.join((*_TABLES, *MEMORIES))}"
+)
 _UNFINISHED = ("new", "initial", "needs-")
 """Beginnings of the states of XLIFF targets that are not translated yet."""
 _XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
@@ -90,10 +98,7 @@ def read_bitext(
         elif _kind(path) in _TABLES or len(paths) == 1:
             found = _read_table(path, list(columns), source, target)
         else:
-            raise ValueError(
-                f"input={path}: give a source and a target file by themselves, [a.de,a.en], or "
-                f"files that end in {', '.join((*_TABLES, *MEMORIES))}"
-            )
+            raise ValueError(f"input={path}: {_FORMS}")
         rows += map(_checked, found)
     return Bitext(source, target, rows)
 
@@ -130,6 +135,13 @@ def _read_table(
     if _kind(path) != ".csv":
         cells = (line.split("\t") for line in _lines(path))
         rows = list(enumerate(cells, start=1))
+        quoted = [number for number, row in rows if any(map(_is_quoted, row))]
+        if quoted:
+            logger.warning(
+                "%s: %s with quotes as in .csv, the first in line %d; a .tsv is read without "
+                "quotes, so save the table as .csv",
+                *(path, counted(len(quoted), "line"), quoted[0]),
+            )
     else:
         rows = _read_csv(path)
     if not rows:
@@ -143,6 +155,8 @@ def _read_table(
         chosen, has_header = [header.index(name) for name in names], True
     elif len(header) == 2 and not columns:
         chosen, has_header = [0, 1], False
+    elif len(header) == 1 and not columns:
+        raise ValueError(f"{path} has one column; {_FORMS}")
     else:
         shown = ", ".join(f"{number} {cell[:30]!r}" for number, cell in enumerate(header, start=1))
         raise ValueError(
@@ -157,6 +171,12 @@ def _read_table(
         else:
             found.append(Row(place, row[chosen[0]], row[chosen[1]], fault))
     return found
+
+
+def _is_quoted(cell: str) -> bool:
+    """Return whether a cell is in quotes and has doubled quotes inside."""
+    inner = cell[1:-1]
+    return cell[:1] == cell[-1:] == '"' and '""' in inner and '"' not in inner.replace('""', "")
 
 
 def _read_csv(path: Path) -> list[tuple[int, list[str]]]:
@@ -221,13 +241,14 @@ def _elements(path: Path, *names: str) -> Iterator[ElementTree.Element]:
 
 
 def _text(element: ElementTree.Element | None) -> str:
-    """Return the text of an element; a placeholder of XLIFF becomes its `equiv-text` or a space."""
+    """Return the text of an element; a placeholder becomes the text that it shows, or a space."""
     if element is None:
         return ""
-    if element.tag == "x":
-        return element.get("equiv-text", " ")
-    inner = (_text(child) + (child.tail or "") for child in element)
-    return element.get("equiv-text") or (element.text or "") + "".join(inner)
+    text = (element.text or "") + "".join(_text(child) + (child.tail or "") for child in element)
+    if element.tag == "g":  # which surrounds text
+        return text
+    shown = element.get("equiv-text") or element.get("disp") or element.get("equiv")
+    return shown or text or " " * (element.tag in ("x", "ph"))
 
 
 def _read_tmx(path: Path, source: str | None, target: str | None) -> _Found:

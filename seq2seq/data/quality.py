@@ -25,7 +25,7 @@ from seq2seq.text.rules import digits, normalize
 logger = logging.getLogger(__name__)
 
 FAULTS: Mapping[str, str] = {
-    "encoding": "bytes that are not UTF-8",
+    "encoding": "bytes that are not UTF-8; iconv -f CP1252 -t UTF-8 converts Western text",
     "columns": "another number of columns",
     "unfinished": "no finished translation",
     "header": "names of columns",

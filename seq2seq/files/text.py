@@ -92,7 +92,10 @@ _PACKED = (b"\x1f\x8b", b"BZh91AY&SY", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"PK\x0
 def check_is_text(name: str, start: bytes) -> None:
     """Raise ValueError if a file begins as UTF-16 or a compressed file does."""
     if start.startswith(_PACKED):
-        raise ValueError(f"{name} is compressed; unpack it, or end its name in .gz if it is gzip")
+        raise ValueError(
+            f"{name} is compressed; unpack it, or end its name in .gz if it is gzip, or save a "
+            "spreadsheet as text"
+        )
     if encoding := _wide_encoding(start):
         raise ValueError(
             f"{name} is {encoding}, not UTF-8; convert it with iconv -f {encoding} -t UTF-8"

@@ -57,7 +57,9 @@ _NO_ADDRESS = "\u2010-\U0010ffff"
 """Characters that end a URL: quotation marks, and letters of Chinese and others."""
 _LATIN = r"A-Za-z\u00c0-\u024f\d_"
 _CODE = r"[A-Z\d]+[a-z]?"
-_EMOJI = "\u231a-\u23ff\u25aa-\u25fe\u2600-\u27bf\u2b05-\u2b55\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff"
+_EMOJI = (
+    "\u231a-\u23ff\u25aa-\u25fe\u2600-\u27bf\u2b05-\u2b55\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff"
+)
 _EMOJI_PARTS = "\ufe0f\u200d\u20e3\U0001f3fb-\U0001f3ff"
 _TELEPHONE = r"\+[\d](?:[ /-]?[\d])+"
 _AMBIGUOUS = r"\+[\d]+(?:[ /-]?[\d]+)+"
@@ -274,8 +276,8 @@ def recase(text: str, cost: Callable[[str], tuple[int, int]]) -> str:
     )
 
 
-_ALL_KINDS = TextRules(normalizes=True, patterns={**PATTERNS, "digits": r"[\d]+"})
-"""Every kind, and numbers beside letters, as in 500ml."""
+_ALL_KINDS = TextRules(normalizes=True, patterns={**PATTERNS, "digits": r"(?<![<\d])[\d]+"})
+"""Every kind, and numbers beside letters, as in 500ml, but not in tags such as <2de>."""
 
 
 def lost_spans(source: str, translation: str) -> list[str]:

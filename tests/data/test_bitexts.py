@@ -127,7 +127,7 @@ def read(tmp_path, files, **options):
             {},
             ("en", "de"),
             [
-                ("a.tmx, entry 1", "The <b>dog & I", "Der Hund", None),
+                ("a.tmx, entry 1", "The <b>dog  & I", "Der Hund", None),
                 ("a.tmx, entry 2", "", "Nur deutsch", None),
             ],
         ),
@@ -142,8 +142,8 @@ def read(tmp_path, files, **options):
             {"source": "de", "target": "en"},
             ("de", "en"),
             [
-                ("a.tmx, entry 1", "Der Hund", "The <b>dog & I", None),
-                ("a.tmx, entry 1", "Der Hunt", "The <b>dog & I", None),
+                ("a.tmx, entry 1", "Der Hund", "The <b>dog  & I", None),
+                ("a.tmx, entry 1", "Der Hunt", "The <b>dog  & I", None),
             ],
         ),
         (
@@ -179,10 +179,33 @@ def test_every_pair_is_read_with_its_place(tmp_path, files, options, languages, 
     assert rows[: len(expected)] == expected
 
 
+def test_a_table_with_the_quotes_of_csv_is_named(tmp_path, caplog):
+    text = '"Hund"\t"dog"\n"Er sagte ""ja"""\t"He said ""yes"""\n'
+
+    rows = read(tmp_path, {"a.tsv": text})[2]
+
+    assert rows[1][1] == '"Er sagte ""ja"""'
+    assert "a.tsv: 1 line with quotes as in .csv, the first in line 2; " in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("xml", "text"),
+    [
+        ('<ph id="0" equiv="INTERPOLATION" disp="{{n}}"/> neu', "{{n}} neu"),
+        ('Nummer <g ctype="x-strong" equiv-text="**">eins</g>.', "Nummer eins."),
+        ('Haus<ph id="1"/>Hund<x id="2" equiv-text="%s"/>', "Haus Hund%s"),
+    ],
+)
+def test_a_placeholder_of_xliff_becomes_what_it_shows(tmp_path, xml, text):
+    unit = f"<trans-unit><source>{xml}</source><target>x</target></trans-unit>"
+
+    assert read(tmp_path, {"a.xlf": f"<xliff>{unit}</xliff>"})[2][0][1] == text
+
+
 @pytest.mark.parametrize(
     ("files", "options", "message"),
     [
-        ({"a": "x"}, {}, "a: choose the source and the target among its columns"),
+        ({"a": "x"}, {}, "a has one column; give a source and a target file by themselves"),
         (dict.fromkeys("abc", "x"), {}, r"a: give a source and a target file by themselves, "),
         ({"a": "x\n", "b": ""}, {}, "b ends before line 1, but .*a goes on;"),
         ({"a": b"\xff\xfex", "b": "x"}, {}, "a is UTF-16"),

@@ -153,6 +153,7 @@ def test_the_symbols_are_no_characters_of_a_text():
         ("Es kostet 73,24 \u20ac am 3. Mai.", "It costs \u20ac73.24 on 3 May.", []),
         ("Artikel KR-7, \U0001f600", "Item KR-8", ["KR-7", "\U0001f600"]),
         ("7 und 7", "7", ["7"]),
+        ("<2de> 500ml, 1990er, 7h30", "100ml, 1990s, 7:30", ["500"]),
         ("Scho\u0308n: a@b.de\u00a0!", "Nice: a@b.de!", []),
         ("Hallo", "Hello 5", []),
     ],
