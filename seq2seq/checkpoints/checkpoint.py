@@ -154,7 +154,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
     if path.is_dir():
         path = path / "best.pt"
     if not path.exists():
-        raise FileNotFoundError(f"checkpoint={path}: no such file; {_other_runs(path)}")
+        raise FileNotFoundError(f"checkpoint={path}: no such file; {_others(path)}")
     content = _read(path)
     try:
         config = config_from_dict(content["config"])
@@ -175,11 +175,12 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
     )
 
 
-def _other_runs(path: Path) -> str:
-    """Name the runs near a path that does not exist."""
+def _others(path: Path) -> str:
+    """Name the runs or checkpoints near a path that does not exist."""
     folder = nearest_existing(path)
-    runs = sorted(best.parent.name for best in folder.glob("*/best.pt"))
-    return f"{folder} has {', '.join(runs)}" if runs else "train one with train.py"
+    found = sorted(best.parent.name for best in folder.glob("*/best.pt"))
+    found = found or sorted(each.name for each in folder.glob("*.pt"))
+    return f"{folder} has {', '.join(found)}" if found else "train one with train.py"
 
 
 def load_checkpoints(paths: Sequence[str | Path]) -> list[Checkpoint]:

@@ -108,13 +108,15 @@ def test_a_missing_file_is_an_error_that_names_it(tmp_path):
         load_checkpoint(tmp_path)
 
 
-def test_a_missing_run_names_the_runs_beside_it(content, tmp_path):
+def test_a_missing_run_or_checkpoint_names_those_beside_it(content, tmp_path):
     for name in ("b", "a"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "best.pt").write_bytes(content)
 
     with pytest.raises(FileNotFoundError, match=rf"no such file; {tmp_path} has a, b$"):
         load_checkpoint(tmp_path / "c")
+    with pytest.raises(FileNotFoundError, match=rf"no such file; {tmp_path}/a has best.pt$"):
+        load_checkpoint(tmp_path / "a" / "step-3.pt")
 
 
 @pytest.mark.parametrize(
