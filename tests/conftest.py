@@ -20,6 +20,8 @@ settings.load_profile("untimed")
 # A background job of a script, such as `nohup make test &`, ignores SIGINT, and so would the
 # processes that tests start and interrupt; a handler of this process they do not inherit.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+if os.name != "nt":  # nohup ignores SIGHUP too
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)
@@ -27,6 +29,8 @@ def _state_of_the_process() -> Iterator[None]:
     """Undo a choice of kernels, and what commands and benchmarks change in their process."""
     yield
     os.environ.pop("HYDRA_FULL_ERROR", None)  # set by train.py
+    if os.name != "nt":
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored by seq2seq-serve
     gc.enable()
     use_kernels(Kernels.fast)
     for name in ("seq2seq", "seq2seq.inference"):

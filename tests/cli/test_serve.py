@@ -16,14 +16,6 @@ from seq2seq.inference.translator import Translator
 from seq2seq.search.config import GreedyConfig
 
 
-@pytest.fixture(autouse=True)
-def _reloads():
-    """Undo that the command ignores SIGHUP."""
-    before = signal.getsignal(signal.SIGHUP)
-    yield
-    signal.signal(signal.SIGHUP, before)
-
-
 @pytest.mark.parametrize(
     ("argument", "paths"),
     [
