@@ -1,3 +1,4 @@
+import io
 import os
 
 import numpy as np
@@ -228,6 +229,10 @@ RESULTS = (
 )
 
 
+OTHER_STATISTICS = io.BytesIO()
+np.savez(OTHER_STATISTICS, bleu=np.ones((3, 1, 10)))
+
+
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
@@ -258,6 +263,7 @@ RESULTS = (
         ("test.hyp", b"one line\n", "test.{hyp,ref} have different numbers of lines"),
         ("test.ref", b"\xff\n" * 30, "test.ref is damaged"),
         ("test.npz", b"PK", "test.npz is damaged"),
+        ("test.npz", OTHER_STATISTICS.getvalue(), "its sentences are not those of test.ref"),
     ],
 )
 def test_a_damaged_file_fails_its_run_alone(tmp_path, name, content, reason):
