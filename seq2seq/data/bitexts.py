@@ -155,8 +155,8 @@ def _read_table(
         chosen, has_header = [header.index(name) for name in names], True
     elif len(header) == 2 and not columns:
         chosen, has_header = [0, 1], False
-    elif len(header) == 1 and not columns:
-        raise ValueError(f"{path} has one column; {_FORMS}")
+    elif len(header) == 1:
+        raise ValueError(f"{path} has one column in its first row; {_FORMS}")
     else:
         shown = ", ".join(f"{number} {cell[:30]!r}" for number, cell in enumerate(header, start=1))
         raise ValueError(

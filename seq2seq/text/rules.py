@@ -56,9 +56,11 @@ _WORD_END = rf"(?:(?![\w])|(?=[{_NO_SPACES}]))"
 _NO_ADDRESS = "\u2010-\U0010ffff"
 """Characters that end a URL: quotation marks, and letters of Chinese and others."""
 _LATIN = r"A-Za-z\u00c0-\u024f\d_"
+"""Letters of e-mail addresses and codes, and digits."""
 _CODE = r"[A-Z\d]+[a-z]?"
 _EMOJI = (
-    "\u231a-\u23ff\u25aa-\u25fe\u2600-\u27bf\u2b05-\u2b55\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff"
+    "\u231a\u231b\u23e9-\u23fa\u25aa\u25ab\u25b6\u25c0\u25fb-\u25fe\u2600-\u27bf"
+    "\u2b05-\u2b07\u2b1b\u2b1c\u2b50\u2b55\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff"
 )
 _EMOJI_PARTS = "\ufe0f\u200d\u20e3\U0001f3fb-\U0001f3ff"
 _TELEPHONE = r"\+[\d](?:[ /-]?[\d])+"
@@ -81,7 +83,7 @@ PATTERNS: Mapping[str, str] = {
     ),
     # KR-7008/c, A4, 3M and MP3, but neither 3D-Drucker nor 1990s.
     "codes": (
-        rf"{_WORD_START}(?=[A-Z\d])(?=[\w/.-]{{0,60}}[\d])(?=[\w/.-]{{0,60}}[A-Z])"
+        rf"{_WORD_START}(?=[A-Z\d])(?=[{_LATIN}/.-]{{0,60}}[\d])(?=[{_LATIN}/.-]{{0,60}}[A-Z])"
         rf"{_CODE}(?:[-/._](?:{_CODE}|[a-z]))*"
         rf"(?!-[\w]){_WORD_END}"
     ),

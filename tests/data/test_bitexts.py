@@ -205,7 +205,7 @@ def test_a_placeholder_of_xliff_becomes_what_it_shows(tmp_path, xml, text):
 @pytest.mark.parametrize(
     ("files", "options", "message"),
     [
-        ({"a": "x"}, {}, "a has one column; give a source and a target file by themselves"),
+        ({"a": "x"}, {"columns": ["1", "2"]}, "a has one column in its first row; give a source"),
         (dict.fromkeys("abc", "x"), {}, r"a: give a source and a target file by themselves, "),
         ({"a": "x\n", "b": ""}, {}, "b ends before line 1, but .*a goes on;"),
         ({"a": b"\xff\xfex", "b": "x"}, {}, "a is UTF-16"),
