@@ -134,6 +134,7 @@ class StreamCounts:
         num_unknown = translation.num_unknown_tokens
         is_tagged = translation.source.lstrip().startswith(self._tags)
         is_scored = self.decoding is None
+        lost = () if is_scored else translation.lost_spans
         loops = not best.finished and _repeats(best.ids)
         totals = {"sentences": 1, "tokens": len(source_ids), "target_tokens": len(best.ids)}
         self._numbers.update(totals, with_unknown=num_unknown > 0)
@@ -142,7 +143,7 @@ class StreamCounts:
             "untagged": bool(self._tags and source_ids and not is_tagged),
             "loops": loops,
             "cut": not best.finished and not loops,
-            "lost": 0 if is_scored else len(translation.lost_spans),
+            "lost": sum(each not in self._tags for each in lost),
             "one_sided": is_scored and bool(source_ids) != bool(best.ids),
             "target_unknown": best.ids.count(UNK) if is_scored else 0,
             "banned": self.banned is not None and self.banned.occur_in(translation),

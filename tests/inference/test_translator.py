@@ -347,10 +347,10 @@ def test_too_little_memory_of_a_gpu_names_the_batch_and_the_key(monkeypatch, sco
 
 TAGGED = (
     "data=files",
-    "data.train={a: {files: [a.tsv], tag: '<2x>'}, b: {files: [b.tsv], tag: '<2y>'}}",
+    "data.train={a: {files: [a.tsv], tag: '<x>'}, b: {files: [b.tsv], tag: '<y>'}}",
     "data.valid=[c.tsv]",
 )
-LINES = ["<2x> ja", "ja", "", " <2y> nein", "x <2x> ja"]
+LINES = ["<x> ja", "ja", "", " <y> nein", "x <x> ja"]
 
 
 @pytest.fixture
@@ -372,7 +372,7 @@ def test_sentences_without_a_tag_are_counted(tagged_translator, caplog, scored):
 
     [message] = [each for each in caplog.messages if "tag" in each]
     assert message.split(";")[0] == (
-        "sentences that do not begin with a tag of the training text (<2x>, <2y>): 2 of 5 "
+        "sentences that do not begin with a tag of the training text (<x>, <y>): 2 of 5 "
         "(lines 2, 5)"
     )
 
