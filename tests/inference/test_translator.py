@@ -387,9 +387,20 @@ def test_unknown_tokens_of_the_input_are_counted_in_translating_and_scoring(capl
 
     assert [each.num_unknown_tokens for each in found] == [0, 2, 3]
     assert [each.num_unknown_tokens for each in scored] == [0, 2, 3]
-    counts = [each.partition(": ")[2].split("; ")[:2] for each in caplog.messages]
+    unknown = [each for each in caplog.messages if "unknown" in each]
+    counts = [each.partition(": ")[2].split("; ")[:2] for each in unknown]
     number = "5 of 12, sentences with them: 2 of 3 (lines 2, 3)"
     assert counts == 2 * [[number, "< (U+003C) x 1, - (U+002D) x 1, '\u65e5\u672c\u8a9e' x 1"]]
+
+
+def test_empty_translations_are_counted(caplog):
+    found = list(make_translator().translate(["ja", "", "12:30"], BEST))
+
+    assert [each.text for each in found] == ["", "", "12:30"]
+    assert caplog.messages == [
+        "sentences whose translation is empty: 1 of 3 (line 1); the input may be unlike the "
+        "training text; decoding.min_length=2 asks for a word"
+    ]
 
 
 def test_warnings_name_the_first_lines(caplog):

@@ -90,6 +90,8 @@ def test_html_keeps_its_tags_and_is_limited_as_text_is(live):
         "translatedText": ['<p class="a">JA &amp;<br/>NEIN. <code>ja</code></p>', ""],
         "alternatives": [['<p class="a">JA &amp;!<br/>NEIN.! <code>ja</code></p>'], []],
     }
+    silent = '<button title="stumm">stumm</button>'
+    assert live.translate(silent, format="html").content == {"translatedText": silent}
     for wrong, status in [("<b>" * 101, 413), (f"<b>{'a' * 101}", 413), ("a<b>" * 13, 413)]:
         assert live.translate(wrong, format="html").status == status
     refused = live.translate("<![x>", format="html")
