@@ -57,7 +57,10 @@ _NO_ADDRESS = "\u2010-\U0010ffff"
 """Characters that end a URL: quotation marks, and letters of Chinese and others."""
 _LATIN = r"A-Za-z\u00c0-\u024f\d_"
 """Letters of e-mail addresses and codes, and digits."""
+_BRACKETS = rf"""\([^\s<>"(){_NO_ADDRESS}]*\)"""
 _CODE = r"[A-Z\d]+[a-z]?"
+_HEX = r"[\dA-Fa-f]"
+_MINUS = "[-\u2212\u2013]"
 _EMOJI = (
     "\u231a\u231b\u23e9-\u23fa\u25aa\u25ab\u25b6\u25c0\u25fb-\u25fe\u2600-\u27bf"
     "\u2b05-\u2b07\u2b1b\u2b1c\u2b50\u2b55\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff"
@@ -69,10 +72,10 @@ _AMBIGUOUS = r"\+[\d]+(?:[ /-]?[\d]+)+"
 PATTERNS: Mapping[str, str] = {
     "tags": r"</?[A-Za-z][^<>]*>",
     "emails": rf"(?<![{_LATIN}.+-])[{_LATIN}.+-]+@[{_LATIN}-]+(?:\.[{_LATIN}-]+)+",
-    # A full stop or a bracket after an address belongs to the sentence.
+    # A full stop or a bracket after an address belongs to the sentence, but not a pair in it.
     "urls": (
-        rf"""(?:(?:https?|ftp)://|www\.)[^\s<>"{_NO_ADDRESS}]*"""
-        rf"""[^\s<>".,;:!?'()\]}}{_NO_ADDRESS}]/?"""
+        rf"""(?:(?:https?|ftp)://|www\.)(?:[^\s<>"(){_NO_ADDRESS}]|{_BRACKETS})*"""
+        rf"""(?:[^\s<>".,;:!?'()\]}}{_NO_ADDRESS}]|{_BRACKETS})/?"""
     ),
     # printf, str.format, shell and entities of HTML.
     "placeholders": (
@@ -81,16 +84,21 @@ PATTERNS: Mapping[str, str] = {
         r"|\$?\{\{?[\w.:!\[\] -]*\}?\}"
         r"|&(?:[A-Za-z]+|#[\d]+|#x[\dA-Fa-f]+);"
     ),
-    # KR-7008/c, A4, 3M and MP3, but neither 3D-Drucker nor 1990s.
+    # An IBAN, a UUID, KR-7008/c, A4, MP3 and 2024-01-31T12:00Z, but neither 3D-Drucker nor 1990s;
+    # /usr/bin, C:\\temp, --help and @name.
     "codes": (
-        rf"{_WORD_START}(?=[A-Z\d])(?=[{_LATIN}/.-]{{0,60}}[\d])(?=[{_LATIN}/.-]{{0,60}}[A-Z])"
-        rf"{_CODE}(?:[-/._](?:{_CODE}|[a-z]))*"
-        rf"(?!-[\w]){_WORD_END}"
+        rf"{_WORD_START}(?:[A-Z]{{2}}[\d]{{2}}(?: [A-Z\d]{{4}}){{2,7}}(?: [A-Z\d]{{1,4}})?"
+        rf"|{_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}"
+        rf"|(?=[A-Z\d])(?=[{_LATIN}/.:-]{{0,60}}[\d])(?=[{_LATIN}/.:-]{{0,60}}[A-Z])"
+        rf"{_CODE}(?:[-/._:](?:{_CODE}|[a-z]))*(?!-[\w])){_WORD_END}"
+        # Python finds matches faster if they begin with a letter instead of a look-behind.
+        r"|[/~](?<![\w./~].)[\w.-]*(?:/[\w.-]*[\w-])+|[A-Za-z]:\\(?<![\w./].:.)[\w.\\-]*[\w-]"
+        r"|--(?<![\w-]--)[a-z][\w-]+|@(?<![\w.]@)[\w]+"
     ),
-    # +49 30 1234, 5, -73,24, 12:30, 1.5.2024 and 10 000.
+    # +49 30 1234, 0171/123 45 67, 5, -73,24, 12:30, 1.5.2024 and 10 000.
     "numbers": (
-        rf"{_TELEPHONE}{_WORD_END}"
-        rf"|{_WORD_START}-?[\d]+(?:[.,:/'\u2019-][\d]+| [\d]{{3}}(?![\d]))*{_WORD_END}"
+        rf"{_TELEPHONE}{_WORD_END}|{_WORD_START}(?:0[\d]{{2,4}}(?:[ /-][\d]+)+"
+        rf"|{_MINUS}?[\d]+(?:[.,:/'\u2019-][\d]+| [\d]{{3}}(?![\d]))*){_WORD_END}"
     ),
     "emoji": f"(?:[{_EMOJI}][{_EMOJI_PARTS}]*)+",
 }
@@ -299,15 +307,24 @@ def lost_spans(source: str, translation: str) -> list[str]:
     lost = []
     for span in spans:
         available[_key(span)] -= 1
-        if available[_key(span)] < 0 and translation.count(span) < source.count(span):
+        if available[_key(span)] < 0 and _count(span, translation) < spans.count(span):
             lost.append(span)
     return lost
 
 
+def _count(span: str, text: str) -> int:
+    """Return how often a text has a span that is no part of a longer word or number."""
+    return len(re.findall(rf"(?<![{_LATIN}]){re.escape(span)}(?![{_LATIN}])", text))
+
+
 def _key(span: str) -> str:
-    """Return the digits of a number, and any other span as it is."""
-    is_number = not any(map(str.isalpha, span)) and any(map(str.isdigit, span))
-    return digits(span) if is_number else span
+    """Return a number without its thousands separators, and with a period for all others; and any
+    other span as it is."""
+    if any(map(str.isalpha, span)) or not any(map(str.isdigit, span)):
+        return span
+    sign = "-" * bool(re.match(_MINUS, span))
+    parts = re.split(r"\D+", re.sub(r"(?<=\d)[.,'\u2019 ](?=\d{3}(?!\d))", "", span))
+    return sign + ".".join(filter(None, map(digits, parts)))
 
 
 def digits(text: str) -> str:
