@@ -85,7 +85,7 @@ PATTERNS: Mapping[str, str] = {
         r"|&(?:[A-Za-z]+|#[\d]+|#x[\dA-Fa-f]+);"
     ),
     # An IBAN, a UUID, KR-7008/c, A4, MP3 and 2024-01-31T12:00Z, but neither 3D-Drucker nor 1990s;
-    # /usr/bin, C:\\temp, --help and @name.
+    # /usr/bin, C:\temp, --help and @name.
     "codes": (
         rf"{_WORD_START}(?:[A-Z]{{2}}[\d]{{2}}(?: [A-Z\d]{{4}}){{2,7}}(?: [A-Z\d]{{1,4}})?"
         rf"|{_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}"

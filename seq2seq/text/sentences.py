@@ -17,7 +17,8 @@ from seq2seq.text.rules import PATTERNS, in_capitals
 RULES: dict[str, str | list[str]] = json.loads(
     Path(__file__).with_suffix(".json").read_text(encoding="utf-8")
 )
-"""Marks, and words in lower case; Python and JavaScript make regular expressions from them."""
+"""Marks, words in lower case, and a pattern; Python and JavaScript make regular expressions from
+them."""
 
 _CONTEXT = 60
 """Number of characters before and after a gap that are inspected."""
@@ -34,7 +35,7 @@ _CLOSER = f"[{_MARKS['closing']}]"
 _QUOTATION = "|".join(f"{pair[0]}[^{pair} ]*{pair[1]}" for pair in RULES["quotations"])
 # No position is tried twice, which keeps the time linear in the length of the text.
 _GAP = re.compile(rf"(?P<mark>{_QUOTATION}|[{_MARKS['stops_without_space']}]+{_CLOSER}*)\s*|\s+")
-_MAY_END = re.compile(rf"{_STOP}{_CLOSER}*\s|[{_MARKS['stops_without_space']}]")
+_MAY_END = re.compile(rf"{_STOP}(?:\s|{_CLOSER})|[{_MARKS['stops_without_space']}]")
 _CLOSING = re.compile(rf"{_CLOSER}(?:\s|\Z)|{_STOP}")
 _QUOTED_END = re.compile(rf"{_STOP}{_CLOSER}+\Z")
 _CLOSED = re.compile(rf"(?:{_CLOSER}|\s)*\Z")
@@ -47,11 +48,16 @@ _LAST_WORD = re.compile(r"[^\W_]*\s*\Z")
 _PRONOUN = re.compile(r"(?<!\w)[a-z]+\s+I\.\Z")
 _I_AM = re.compile(r"(?<!\w)I\s+am\s*\Z")
 _SECOND_NUMBER = re.compile(r"(?<!\w)(?:[0-9]{1,2}|[IVX]+)\.\s+\S+\s+\Z")
-WITHOUT_WORDS: Mapping[str, str] = {**PATTERNS, "addresses": r"(?<![\w])[a-z]{2,20}://[!-~]*"}
+WITHOUT_WORDS: Mapping[str, str] = {
+    **PATTERNS,
+    "addresses": r"(?<![\w])[a-z]{2,20}://[!-~]*",
+    "list_marker": rf"\A(?:{RULES['list_marker']})\Z",
+}
 """Patterns of spans whose letters are not words."""
 _WITHOUT_WORDS = re.compile("|".join(WITHOUT_WORDS.values()))
 _TAG = re.compile(PATTERNS["tags"])
 _SPACE = re.compile(r"\s+")
+_LIST_MARKER = re.compile(str(RULES["list_marker"]))
 _WITHOUT_SPACES = re.compile(f"[{RULES['without_spaces']}]")
 
 
@@ -162,14 +168,15 @@ def has_words(text: str) -> bool:
 
 
 def split_marker(text: str) -> tuple[str, str]:
-    """Return the marker at the start of a sentence, such as a bullet or an emoji, and the rest.
+    """Return the marker at the start of a sentence, such as a bullet or `a)`, and the rest.
 
     Example:
         >>> split_marker("- Es regnet."), split_marker("Es regnet.")
         (('-', 'Es regnet.'), ('', 'Es regnet.'))
     """
     marker, _, rest = _SPACE.sub("\n", text.strip(), count=1).partition("\n")
-    return (marker, rest) if rest and all(map(_is_symbol, marker)) else ("", text)
+    is_marker = all(map(_is_symbol, marker)) or _LIST_MARKER.fullmatch(marker)
+    return (marker, rest) if rest and is_marker else ("", text)
 
 
 def _is_symbol(character: str) -> bool:

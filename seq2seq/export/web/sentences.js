@@ -35,7 +35,7 @@ class SentenceRules {
     this.notWords = make(rules.not_words, "gu");
     this.white = make(`${WHITE}+`);
     this.outerWhite = make(`^${WHITE}+|${WHITE}+$`, "gu");
-    this.symbols = make(`^(?:${any("markers")}|\\p{So}|\\p{Sm}|\\p{Sk})+$`);
+    this.marker = make(`^(?:(?:${any("markers")}|\\p{So}|\\p{Sm}|\\p{Sk})+|${rules.list_marker})$`);
     this.firstWithoutSpaces = make(`^[${rules.without_spaces}]`);
     this.lastWithoutSpaces = make(`[${rules.without_spaces}]$`);
   }
@@ -105,7 +105,7 @@ class SentenceRules {
   splitMarker(text) {
     const stripped = this.strip(text), space = stripped.search(this.white);
     const marker = stripped.slice(0, Math.max(space, 0));
-    return this.symbols.test(marker)
+    return this.marker.test(marker)
       ? [marker, this.strip(stripped.slice(space))] : ["", text];
   }
 
