@@ -44,9 +44,10 @@ class Attribution(NamedTuple):
     attention: Array
     """Attention weights, averaged over the heads, (T, S); NaN if the model has no attention."""
     erasure: Array
-    """Decrease of the log-probability of the target word without the source word, (T, S)."""
+    """Decrease of the mean log-probability of the target word's tokens, other than punctuation,
+    without the source word, (T, S)."""
     gradient: Array
-    """Gradient of the log-probability times the embedding of the source word, (T, S)."""
+    """Gradient of this mean times the embedding of the source word, (T, S)."""
 
     @property
     def tau_erasure(self) -> Array:

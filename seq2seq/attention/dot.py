@@ -19,7 +19,7 @@ class DotConfig(AttentionConfig):
 
 @register_attention(DotConfig)
 class DotAttention(Attention):
-    """Scores q^T k / sqrt(K) (Luong et al. 2015, eq. 8; scaled: Vaswani et al. 2017, eq. 1).
+    """Scores q^T k / sqrt(K) (Luong et al. 2015, section 3.1; scaled: Vaswani et al. 2017, eq. 1).
 
     Raises:
         ValueError: Query size and key size differ.
@@ -59,7 +59,7 @@ class GeneralConfig(AttentionConfig):
 
 @register_attention(GeneralConfig)
 class GeneralAttention(Attention):
-    """Scores q^T W k (Luong et al. 2015, eq. 8).
+    """Scores q^T W k (Luong et al. 2015, section 3.1).
 
     `prepare` computes W k once per sentence. Query and key sizes are independent.
 

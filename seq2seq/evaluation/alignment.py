@@ -69,7 +69,7 @@ def argmax_links(weights: Tensor) -> Links:
 
 
 def diagonal_links(num_source: int, num_target: int) -> Links:
-    """Link words along the diagonal, whatever their lengths: a baseline for attention."""
+    """Link words at the same relative position, first to first and last to last: a baseline."""
     if num_source == 0:
         return frozenset()
     slope = (num_source - 1) / max(1, num_target - 1)

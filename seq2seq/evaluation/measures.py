@@ -164,7 +164,7 @@ class Perplexity(Loss):
 
 
 class CharacterLoss(Measure):
-    """nats per character of the references, to compare tokenizers; unknown tokens lower it"""
+    """nats per character of the references; unknown tokens and protected spans lower it"""
 
     name, title, better, needs = "character_loss", "Loss per character", "lower", "losses"
     is_detail = True
