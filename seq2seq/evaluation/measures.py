@@ -39,8 +39,9 @@ class Sentences:
     """One or more texts, each with one line per sentence."""
     rule: ScoringRule = DEFAULT_RULE
     translations: Sequence[str] = ()
-    losses: Sequence[tuple[float, int]] = ()
-    """The loss of each reference in nats, and its number of tokens, EOS included."""
+    losses: Sequence[tuple[float, int, int]] = ()
+    """The loss of each reference in nats, and its numbers of tokens, EOS included, and of unknown
+    tokens."""
     attention: Sequence[NDArray[np.float32]] = ()
     """Weights (N, T, S) for each reference with teacher forcing; T and S include EOS."""
     links: Sequence[tuple[GoldLinks, Sequence[Links]]] = ()
@@ -171,7 +172,7 @@ class CharacterLoss(Measure):
 
     def rows(self, sentences: Sentences) -> ArrayLike:
         texts = sentences.references[0]
-        return [(loss, len(text)) for (loss, _), text in zip(sentences.losses, texts, strict=True)]
+        return [(loss, len(text)) for (loss, *_), text in zip(sentences.losses, texts, strict=True)]
 
 
 class Aer(Measure):

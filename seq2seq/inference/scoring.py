@@ -20,7 +20,7 @@ from seq2seq.inference.ensemble import Ensemble
 from seq2seq.inference.translations import TranslatedHypothesis, Translation
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.search.config import Hypothesis, MbrConfig
-from seq2seq.special_tokens import BOS, PAD
+from seq2seq.special_tokens import BOS, PAD, UNK
 
 
 def attention_links(
@@ -88,7 +88,10 @@ def read_sentences(
     """
     found = Sentences(
         references=[[each.text for each in scored]],
-        losses=[(-each.best.log_probability, len(each.best.tokens)) for each in scored],
+        losses=[
+            (-best.log_probability, len(best.tokens), best.ids.count(UNK))
+            for best in (each.best for each in scored)
+        ],
     )
     if any(len(each.best.attention_weights) for each in scored):
         found.attention = [each.best.attention_weights.numpy() for each in scored]

@@ -195,10 +195,11 @@ def _compare(family: Sequence[BaselineComparison], measure: str) -> list[GroupCo
 
 
 def have_same_tokens(statistics: Iterable[Statistics]) -> bool:
-    """Return whether runs split each sentence of a set into the same number of tokens."""
+    """Return whether runs split each sentence of a set into the same number of tokens, with as many
+    unknown ones."""
     runs = list(statistics)
-    for name in ("loss", "coverage"):  # their counts are the numbers of target and source tokens
-        counts = [run[name][:, 0, 1] for run in runs if name in run]
+    for name in ("loss", "coverage"):  # which count the target and the source tokens
+        counts = [run[name][:, 0, 1:] for run in runs if name in run]
         if any(not np.array_equal(each, counts[0]) for each in counts):
             return False
     return True

@@ -89,10 +89,10 @@ def test_a_row_of_the_table_says_what_readers_need():
 
 def test_only_what_is_known_is_measured():
     assert measure(Sentences(references=[SENTENCES])) == {}
-    losses = measure(Sentences(losses=[(3.0, 2), (1.0, 2)], references=[["two words", "b"]]))
+    losses = measure(Sentences(losses=[(3.0, 2, 0), (1.0, 2, 1)], references=[["two words", "b"]]))
     expected = {"loss": 1.0, "perplexity": pytest.approx(math.e), "character_loss": 0.4}
     assert total_scores(losses) == expected
-    huge = measure(Sentences(losses=[(1e6, 1)]), ["perplexity"])
+    huge = measure(Sentences(losses=[(1e6, 1, 0)]), ["perplexity"])
     assert math.isfinite(total_scores(huge)["perplexity"])
 
 

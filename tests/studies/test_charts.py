@@ -122,7 +122,7 @@ def test_curves_per_token_of_groups_with_other_tokens_are_marked(trained, monkey
     def with_more_tokens(self, split):
         found = read(self, split)
         if (self.path, split) == (groups[1].runs[0].directory.path, "valid"):
-            found["loss"] = found["loss"] + [0, 1]  # one more token in each sentence
+            found["loss"] = found["loss"] + [0, 1, 0]  # one more token in each sentence
         return found
 
     monkeypatch.setattr(RunDirectory, "read_statistics", with_more_tokens)

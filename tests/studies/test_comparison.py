@@ -107,10 +107,11 @@ def test_differences_are_those_of_the_results(groups):
         assert 0 < found.p_value <= 1
 
 
-def test_measures_per_token_are_compared_only_with_the_same_tokens(groups):
+@pytest.mark.parametrize("more", [(0.0, 1.0, 0.0), (0.0, 0.0, 1.0)], ids=["tokens", "unknown"])
+def test_measures_per_token_are_compared_only_with_the_same_tokens(groups, more):
     notes, [group, baseline] = [], groups
     rows = group.runs[0].statistics["loss"]
-    group.runs[0].statistics["loss"] = rows + np.array([0.0, 1.0])
+    group.runs[0].statistics["loss"] = rows + np.array(more)
 
     row, _ = compare_all([group, baseline], [baseline, None], notes)
 

@@ -148,7 +148,7 @@ def test_translations_have_the_order_of_the_corpus(tmp_path, answers, batch_size
     assert found.scores["ter"] == 0.0
     assert found.scores["chrf"] == pytest.approx(100.0)
     assert [len(rows) for rows in found.statistics.values()] == [2] * len(found.statistics)
-    assert found.statistics["loss"][:, 0].tolist() == [[4.0, 2.0], [8.0, 4.0]]
+    assert found.statistics["loss"][:, 0].tolist() == [[4.0, 2.0, 0.0], [8.0, 4.0, 0.0]]
 
 
 @pytest.mark.parametrize("batch_size", [1, 2])
