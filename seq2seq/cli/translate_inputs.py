@@ -92,6 +92,9 @@ class Inputs:
         self._sources = sources
         self._companions = companions
         self.first, self.stop = first, stop
+        for reader in (*sources, *companions):
+            if isinstance(reader, LineReader):
+                reader.num_skipped = first
         self._starts: list[int] = []  # number of lines before each input that has begun
 
     def __iter__(self) -> Iterator[tuple[str, str]]:

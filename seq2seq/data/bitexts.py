@@ -27,6 +27,7 @@ _FORMS = (
 )
 _UNFINISHED = ("new", "initial", "needs-")
 """Beginnings of the states of XLIFF targets that are not translated yet."""
+_QUOTATION_MARK = re.compile("[\"'\u00ab\u00bb\u2018-\u201f\u2039\u203a\u300c-\u300f]")
 _XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
@@ -135,7 +136,7 @@ def _read_table(
     if _kind(path) != ".csv":
         cells = (line.split("\t") for line in _lines(path))
         rows = list(enumerate(cells, start=1))
-        quoted = [number for number, row in rows if any(map(_is_quoted, row))]
+        quoted = [number for number, row in rows if _has_quotes(row)]
         if quoted:
             logger.warning(
                 "%s: %s with quotes as in .csv, the first in line %d; a .tsv is read without "
@@ -173,10 +174,16 @@ def _read_table(
     return found
 
 
-def _is_quoted(cell: str) -> bool:
-    """Return whether a cell is in quotes and has doubled quotes inside."""
-    inner = cell[1:-1]
-    return cell[:1] == cell[-1:] == '"' and '""' in inner and '"' not in inner.replace('""', "")
+def _has_quotes(row: Sequence[str]) -> bool:
+    """Return whether a row has the quotes of .csv: around a cell with doubled quotes inside, or
+    around one with a comma, beside another cell that has no quotation mark."""
+    for cell in row:
+        inner = cell[1:-1]
+        if cell[:1] == cell[-1:] == '"' and len(cell) > 1 and '"' not in inner.replace('""', ""):
+            has_others = any(_QUOTATION_MARK.search(other) for other in row if other is not cell)
+            if '""' in inner or ("," in inner and not has_others):
+                return True
+    return False
 
 
 def _read_csv(path: Path) -> list[tuple[int, list[str]]]:
@@ -220,7 +227,7 @@ def _read_memory(
     except (ElementTree.ParseError, LookupError) as error:  # LookupError: an unknown encoding
         raise ValueError(f"{path}: damaged XML: {error}") from error
     for chosen, own in ((source, own_source), (target, own_target)):
-        codes = [re.split("[-_]", each or "")[0].lower() for each in (chosen, own)]
+        codes = [_code(each or "").split("-")[0] for each in (chosen, own)]
         if codes[0] != codes[1] and all(re.fullmatch("[a-z]{2,3}", code) for code in codes):
             raise ValueError(
                 f"{path} has texts in {own}, not in {chosen}; correct source and target, and read "
@@ -241,27 +248,29 @@ def _elements(path: Path, *names: str) -> Iterator[ElementTree.Element]:
 
 
 def _text(element: ElementTree.Element | None) -> str:
-    """Return the text of an element; a placeholder becomes the text that it shows, or a space."""
+    """Return the text of an element; a placeholder becomes the text that it shows, or `{ID}`."""
     if element is None:
         return ""
     text = (element.text or "") + "".join(_text(child) + (child.tail or "") for child in element)
     if element.tag == "g":  # which surrounds text
         return text
     shown = element.get("equiv-text") or element.get("disp") or element.get("equiv")
-    return shown or text or " " * (element.tag in ("x", "ph"))
+    if shown or text or element.tag not in ("x", "ph"):
+        return shown or text
+    return f"{{{element.get('id')}}}" if element.get("id") else " "
 
 
 def _read_tmx(path: Path, source: str | None, target: str | None) -> _Found:
     entries = [
         [
-            ((each.get(_XML_LANGUAGE) or each.get("lang") or "").lower(), _text(each.find("seg")))
+            (_code(each.get(_XML_LANGUAGE) or each.get("lang") or ""), _text(each.find("seg")))
             for each in unit.iter("tuv")
         ]
         for unit in _elements(path, "tu")
     ]
     codes = list(dict.fromkeys(code.split("-")[0] for texts in entries for code, _ in texts))
     chosen = codes if source is target is None else [each for each in (source, target) if each]
-    if len(chosen) != 2 or not {code.split("-")[0].lower() for code in chosen} <= {*codes}:
+    if len(chosen) != 2 or not {_code(code).split("-")[0] for code in chosen} <= {*codes}:
         raise ValueError(
             f"{path} has texts in {', '.join(codes) or 'no language'}; choose two of "
             "them, for example source=de target=en"
@@ -275,9 +284,13 @@ def _read_tmx(path: Path, source: str | None, target: str | None) -> _Found:
     return source, target, pairs
 
 
+def _code(language: str) -> str:
+    return language.lower().replace("_", "-")
+
+
 def _texts_in(texts: Sequence[tuple[str, str]], language: str) -> list[str]:
     """Return the texts in a variety of a language or, if there are none, in the language."""
-    language = language.lower()
+    language = _code(language)
     exact = [text for code, text in texts if code == language]
     others = [text for code, text in texts if code.split("-")[0] == language.split("-")[0]]
     return exact if exact and "-" in language else others or [""]

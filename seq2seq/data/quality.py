@@ -117,14 +117,22 @@ class _Ignored(dict[int, int | None]):
 _IGNORED = _Ignored()
 
 
+_IN_NUMBER = re.compile(r"(?<=\d)[.,:/'\u2019-](?=\d)|(?<!\w)[-\u2013](?=\d)|(?<=\d) ?%")
+
+
 def text_key(text: str) -> str:
-    """Return what near duplicates share: a text without case, spaces and punctuation.
+    """Return what near duplicates share: a text without case, spaces and punctuation, except in
+    numbers.
 
     Example:
         >>> text_key("Ja, Tom!") == text_key("ja  tom")
         True
+        >>> text_key("1,50 Euro") == text_key("150 Euro")
+        False
     """
-    return text.casefold().translate(_IGNORED) or text
+    # A symbol, which is no punctuation, stands for the marks of numbers.
+    kept = _IN_NUMBER.sub(lambda mark: f"={ord(mark[0][-1])}=", text.casefold())
+    return kept.translate(_IGNORED) or text
 
 
 def hash_text(text: str) -> int:

@@ -17,8 +17,8 @@ In simulated studies of systems that do not differ, at most 7% of the p-values a
 if the seeds of one system spread four times as far as the seeds of the other. With two runs of one
 system and more of the other, at most 2% are. With two or three runs of each system, at most 1.6%
 are below 0.05 / 9, the first level of Holm's procedure for nine comparisons. With three runs
-that spread widely and up to ten that do not, up to 2.3% are. If the seeds spread over most of the scale of BLEU, their scores
-are far from normally distributed, and up to 9% are below 0.05.
+that spread widely and up to ten that do not, up to 2.3% are. If the seeds spread over most of the
+scale of BLEU, their scores are far from normally distributed, and up to 9% are below 0.05.
 """
 
 # R runs of a group, S sentences, K sentence statistics

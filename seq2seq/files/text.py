@@ -150,6 +150,8 @@ class LineReader:
     def __init__(self, file: io.FileIO | io.BytesIO | gzip.GzipFile, *, name: str) -> None:
         """Read from an unbuffered or gzipped file, which messages call `name`."""
         self.name = name
+        self.num_skipped = 0
+        """Number of lines at the start that the user does not use; no warning counts them."""
         self._file = file
         # Windows can only wait for sockets.
         self._can_wait = os.name != "nt" and isinstance(file, io.FileIO)
@@ -160,22 +162,24 @@ class LineReader:
 
     def __iter__(self) -> Iterator[str]:
         number = 0
-        while self._fill(patience=None):
-            number += 1
-            line = self._lines.popleft()
-            if len(line) > MAX_LINE:
-                raise too_long(self.name, number)
-            if number == 1:
-                check_is_text(self.name, line)
-            yield self._decode(line, number)
-        if self._num_invalid:
-            logger.warning(
-                "%s: bytes that are not UTF-8 were replaced by U+FFFD; lines affected: %d (the "
-                "first: line %d)",
-                self.name,
-                self._num_invalid,
-                self._first_invalid,
-            )
+        try:
+            while self._fill(patience=None):
+                number += 1
+                line = self._lines.popleft()
+                if len(line) > MAX_LINE:
+                    raise too_long(self.name, number)
+                if number == 1:
+                    check_is_text(self.name, line)
+                yield self._decode(line, number)
+        finally:  # a shard does not read to the end
+            if self._num_invalid:
+                logger.warning(
+                    "%s: bytes that are not UTF-8 were replaced by U+FFFD; lines affected: %d (the "
+                    "first: line %d)",
+                    self.name,
+                    self._num_invalid,
+                    self._first_invalid,
+                )
 
     def has_more(self) -> bool:
         """Return whether another line is available without waiting."""
@@ -217,8 +221,9 @@ class LineReader:
         try:
             return decode_line(line, number=number)
         except UnicodeDecodeError:
-            self._num_invalid += 1
-            self._first_invalid = self._first_invalid or number
+            if number > self.num_skipped:
+                self._num_invalid += 1
+                self._first_invalid = self._first_invalid or number
             return decode_line(line, number=number, errors="replace")
 
 

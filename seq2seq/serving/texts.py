@@ -4,6 +4,7 @@ A sentence of HTML may contain inline tags; attention tells where they go in the
 """
 
 import html
+import html.entities
 import re
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -37,8 +38,11 @@ _ATTRIBUTES = ("alt", "title")
 _CHUNK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|\w+|\s+|[^\w\s]")
 """A word, a Chinese or Japanese character, a punctuation mark, or white space."""
 
-_TAG = re.compile(r"<!--.*?-->|<(script|style)\b.*?</\1|(?P<tag><[a-z][^>]*>)", re.DOTALL | re.I)
-"""A comment, a script, a style, or another tag."""
+_TAG = re.compile(
+    r"<!--.*?-->|<(script|style)\b.*?</\1|(?P<tag><[a-z][^>]*>)|&\w+;", re.DOTALL | re.I
+)
+"""A comment, a script, a style, another tag, or an entity."""
+_ENTITY = re.compile(r"&\w+;")
 _QUERY_NAME = re.compile("&(?=[A-Za-z0-9]+=)")
 
 Path = tuple["Tag", ...]
@@ -234,7 +238,8 @@ def _parse(text: str) -> "BeautifulSoup":
     # quadratic time, and lose an "&" near the end.
     tags, end, rest = text.rpartition(">")
     tags = _TAG.sub(_with_escaped_names, tags + end)
-    markup = tags + html.escape(html.unescape(rest), quote=False)
+    rest = html.unescape(_ENTITY.sub(_with_escaped_names, rest))
+    markup = tags + html.escape(rest, quote=False)
     with warnings.catch_warnings():
         # The text may look like XML or a path.
         warnings.simplefilter("ignore", bs4.UnusualUsageWarning)
@@ -245,8 +250,14 @@ def _parse(text: str) -> "BeautifulSoup":
 
 
 def _with_escaped_names(match: re.Match[str]) -> str:
-    """Escape `&` before names in the URLs of a tag; for the parser, `&section=` is `&sect;ion=`."""
-    return _QUERY_NAME.sub("&amp;", match[0]) if match["tag"] else match[0]
+    """Escape `&` before names that are none of HTML, and before those in the URLs of a tag.
+
+    The parser would take `R&D;` for `R&D`, and `&section=` for `&sect;ion=`.
+    """
+    found = match[0]
+    if found[0] == "&":
+        return found if found[1:] in html.entities.html5 else f"&amp;{found[1:]}"
+    return _QUERY_NAME.sub("&amp;", found) if match["tag"] else found
 
 
 def _is_translated(node: "PageElement") -> "TypeGuard[Tag]":

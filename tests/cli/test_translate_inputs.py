@@ -282,3 +282,13 @@ def test_a_warning_does_not_mix_with_the_bar(monkeypatch):
 
     [line] = [line for line in terminal.getvalue().split("\n") if "beware" in line]
     assert line.rpartition("\r")[2] == "beware"
+
+
+@pytest.mark.parametrize(("first", "stop", "line"), [(0, 1, 1), (1, 3, None), (3, None, 4)])
+def test_bytes_that_are_not_utf_8_are_counted_in_the_lines_of_a_shard(caplog, first, stop, line):
+    reader = LineReader(io.BytesIO(b"\xff\nja\nnein\n\xff\n"), name="a")
+
+    list(Inputs([reader], first=first, stop=stop))
+
+    ends = [message.rpartition("; ")[2] for message in caplog.messages]
+    assert ends == ([] if line is None else [f"lines affected: 1 (the first: line {line})"])

@@ -138,7 +138,7 @@ def read(tmp_path, files, **options):
             [("a.tmx, entry 1", "Der Hund", "Le chien", None)],
         ),
         (
-            {"a.tmx": TMX % '<tuv xml:lang="de-AT"><seg>Der Hunt</seg></tuv>'},
+            {"a.tmx": TMX % '<tuv xml:lang="de_AT"><seg>Der Hunt</seg></tuv>'},
             {"source": "de", "target": "en"},
             ("de", "en"),
             [
@@ -180,12 +180,12 @@ def test_every_pair_is_read_with_its_place(tmp_path, files, options, languages, 
 
 
 def test_a_table_with_the_quotes_of_csv_is_named(tmp_path, caplog):
-    text = '"Hund"\t"dog"\n"Er sagte ""ja"""\t"He said ""yes"""\n'
+    text = '"Hund, ja"\t"dog"\n"Er sagte ""ja"""\t"He said ""yes"""\n"Ja, er"\tYes\n'
 
     rows = read(tmp_path, {"a.tsv": text})[2]
 
     assert rows[1][1] == '"Er sagte ""ja"""'
-    assert "a.tsv: 1 line with quotes as in .csv, the first in line 2; " in caplog.text
+    assert "a.tsv: 2 lines with quotes as in .csv, the first in line 2; " in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,8 @@ def test_a_table_with_the_quotes_of_csv_is_named(tmp_path, caplog):
     [
         ('<ph id="0" equiv="INTERPOLATION" disp="{{n}}"/> neu', "{{n}} neu"),
         ('Nummer <g ctype="x-strong" equiv-text="**">eins</g>.', "Nummer eins."),
-        ('Haus<ph id="1"/>Hund<x id="2" equiv-text="%s"/>', "Haus Hund%s"),
+        ('Haus<ph/>Hund<x id="2" equiv-text="%s"/>', "Haus Hund%s"),
+        ('Seite<ph id="1"/>, <x id="COUNT"/>.', "Seite{1}, {COUNT}."),
     ],
 )
 def test_a_placeholder_of_xliff_becomes_what_it_shows(tmp_path, xml, text):

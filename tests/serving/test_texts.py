@@ -55,6 +55,7 @@ def test_chinese_translations_are_joined_without_spaces(read):
         ('ja<br/>&nbsp;<img alt="ja &quot;" src="a"/>', 'JA<br/>\xa0<img alt=\'JA "\' src="a"/>'),
         ("1 &lt; 2 &amp;&amp; &#228;&#xD800;", "1 &lt; 2 &amp;&amp; \u00c4\ufffd"),
         ("AT&T", "AT&amp;T"),
+        ("<p>R&D; &AMP;</p> A&B;", "<p>R&amp;D; &amp;</p> A&amp;B;"),
         ('<a href="?a&section=1&amp;b=c">a</a>', '<a href="?a&amp;section=1&amp;b=c">A</a>'),
         ("<script>x<y&copy=1>z</script><p>a", "<script>x<y&copy=1>z</script><p>A</p>"),
         ("<!--<a b=&copy=1>-->a", "<!--<a b=&copy=1>-->A"),
