@@ -81,7 +81,7 @@ def name_operations(part: Part) -> None:
     finally:
         torch.use_deterministic_algorithms(False)
     names = {each.split()[0] for each in messages if "determin" in each}
-    part.row("nondeterministic operations", ", ".join(sorted(names)) or "none")
+    part.row("operations without a deterministic version", ", ".join(sorted(names)) or "none")
 
 
 if __name__ == "__main__":

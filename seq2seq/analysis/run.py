@@ -187,11 +187,14 @@ class Run:
         [checkpoint] = load_checkpoints([self.path])
         model = checkpoint.build_model()
         model.replace_attention(ChangedAttention(model.attention, intervention))
-        precision = Precision(str(self.results["precision"]))
+        device, precision = Device(self._device), Precision(str(self.results["precision"]))
+        on_cpu = choose_numerics(device, Precision.fp32).device.type == "cpu"
+        if on_cpu and precision is not Precision.bf16:
+            precision = Precision.fp32  # a CPU has neither tf32 nor fp16
         changed = Translator(
             model,
             tokenizers=checkpoint.tokenizers,
-            numerics=choose_numerics(Device(self._device), precision),
+            numerics=choose_numerics(device, precision),
             decoding=checkpoint.config.decoding,
             tags=required_tags(checkpoint.config.data),
         )

@@ -234,7 +234,8 @@ def is_memory_shortage(error: Exception) -> bool:
     torch raises OutOfMemoryError only for its own allocations. It raises RuntimeError if cuBLAS or
     cuDNN cannot allocate, and AcceleratorError for pinned memory.
     """
-    shortage = r"CUDA error: out of memory|CU(BLAS|DNN)_STATUS_ALLOC_FAILED"
+    status = r"CU(BLAS|DNN)_STATUS_(ALLOC|INTERNAL_ERROR_DEVICE_ALLOCATION)_FAILED"
+    shortage = rf"CUDA error: out of memory|{status}"
     return isinstance(error, torch.OutOfMemoryError) or bool(re.search(shortage, str(error)))
 
 

@@ -202,6 +202,13 @@ def test_an_intervention_that_changes_nothing_loses_nothing_in_the_precision_of_
     assert same.perplexity_factor == pytest.approx(1, abs=1e-7)
 
 
+def test_a_cpu_intervenes_in_fp32_in_a_run_in_tf32(run, monkeypatch):
+    expected = run.intervene("uniform").perplexity
+    monkeypatch.setitem(run.results, "precision", "tf32")
+
+    assert run.intervene("uniform").perplexity == expected
+
+
 def test_intervention_translates_scores_and_keeps_the_model(run):
     before = run.results["test"]["perplexity"]
 

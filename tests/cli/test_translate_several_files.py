@@ -103,13 +103,16 @@ def test_a_warning_counts_the_lines_of_all_inputs(checkpoint, inputs, tmp_path, 
         )
     )
 
-    of_phrases, of_limits = caplog.messages
+    of_phrases, of_limits, of_empty = caplog.messages
     lines = f"(lines input={inputs[0]}:2, input={inputs[0]}:4)"
     assert of_phrases.startswith(
         "banned phrases with text outside the model's vocabulary, which it cannot write anyway: 1"
     )
     assert of_limits.startswith(
         f"translations that reached the length limit: 2 of 8 {lines}; raise decoding.max_length_r"
+    )
+    assert of_empty.startswith(
+        f"sentences whose translation is empty: 4 of 8 (lines input={inputs[0]}"
     )
 
 
@@ -142,7 +145,7 @@ def test_a_line_of_very_many_tokens_is_split_and_has_links_but_no_attention(
     assert first["hypotheses"][0]["attention"][0]
     assert last["hypotheses"][0]["attention"] == [[]]
     assert (tmp_path / "alignments").read_text().count("\n") == 2
-    split, unshown = caplog.messages
+    split, unshown = (each for each in caplog.messages if "translation is empty" not in each)
     assert split.startswith("lines that were cut into parts, because they or their sentences have")
     assert "tokens: 1 (line 2); split=never keeps" in split
     assert "attention is not shown: 1 (line 2);" in unshown

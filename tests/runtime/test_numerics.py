@@ -227,6 +227,7 @@ def test_a_seed_is_the_hash_of_its_arguments() -> None:
         RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be"),
         RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
         RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
+        RuntimeError("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED"),
     ],
 )
 def test_only_too_little_memory_is_named(error):
