@@ -51,7 +51,8 @@ _SECOND_NUMBER = re.compile(r"(?<!\w)(?:[0-9]{1,2}|[IVX]+)\.\s+\S+\s+\Z")
 WITHOUT_WORDS: Mapping[str, str] = {
     **PATTERNS,
     "addresses": r"(?<![\w])[a-z]{2,20}://[!-~]*",
-    "list_marker": rf"\A(?:{RULES['list_marker']})\Z",
+    # `IV.` is a sentence of its own in "IV. Der Mieter zahlt."
+    "list_marker": rf"\A(?:{RULES['list_marker']}|[IVX]{{1,5}}\.)\Z",
 }
 """Patterns of spans whose letters are not words."""
 _WITHOUT_WORDS = re.compile("|".join(WITHOUT_WORDS.values()))
