@@ -117,7 +117,8 @@ class _Ignored(dict[int, int | None]):
 _IGNORED = _Ignored()
 
 
-_IN_NUMBER = re.compile(r"(?<=\d)[.,:/'\u2019-](?=\d)|(?<!\w)[-\u2013](?=\d)|(?<=\d) ?%")
+_IN_NUMBER = re.compile(r"(?<=\d)[.,:/'\u2019-](?=\d)|(?<!\w)-(?=\d)|(?<=\d)\s?%")
+_DASHES = {0x2013: "-", 0x2212: "-"}
 
 
 def text_key(text: str) -> str:
@@ -131,7 +132,8 @@ def text_key(text: str) -> str:
         False
     """
     # A symbol, which is no punctuation, stands for the marks of numbers.
-    kept = _IN_NUMBER.sub(lambda mark: f"={ord(mark[0][-1])}=", text.casefold())
+    plain = text.casefold().translate(_DASHES)
+    kept = _IN_NUMBER.sub(lambda mark: f"={ord(mark[0][-1])}=", plain)
     return kept.translate(_IGNORED) or text
 
 

@@ -169,7 +169,8 @@ def compare_measures(comparisons: Sequence[BaselineComparison], notes: list[str]
         titles = ", ".join(each.title for each in MEASURES.values() if each.is_per_token)
         notes.append(
             f"{titles} are not compared in {len(others)} of {len(comparisons)} groups, which split "
-            "the test set into other tokens than the baseline; compare the loss per character."
+            "the test set into other tokens than the baseline, or have other unknown ones; compare "
+            "the loss per character."
         )
     for name in COMPARED:
         able = [
@@ -199,7 +200,9 @@ def have_same_tokens(statistics: Iterable[Statistics]) -> bool:
     unknown ones."""
     runs = list(statistics)
     for name in ("loss", "coverage"):  # which count the target and the source tokens
-        counts = [run[name][:, 0, 1:] for run in runs if name in run]
+        known = [run[name][:, 0] for run in runs if name in run]
+        # Earlier versions did not count the unknown tokens.
+        counts = [rows[:, 1 : min(rows.shape[1] for rows in known)] for rows in known]
         if any(not np.array_equal(each, counts[0]) for each in counts):
             return False
     return True

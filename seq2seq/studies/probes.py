@@ -178,7 +178,7 @@ def _intervene(run: StudyRun, intervention: Intervention) -> Sides:
     changed = np.array(list(map(count_changed_words, run.translations, lines)), dtype=np.float64)
     return {
         "bleu_lost": (before["bleu"], after["bleu"]),
-        "perplexity_factor": (after["loss"], before["loss"]),
+        "perplexity_factor": (after["loss"][:, :2], before["loss"][:, :2]),
         "changed_words": (changed, np.zeros_like(changed)),
     }
 

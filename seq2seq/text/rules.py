@@ -59,6 +59,8 @@ _LATIN = r"A-Za-z\u00c0-\u024f\d_"
 """Letters of e-mail addresses and codes, and digits."""
 _BRACKETS = rf"""\([^\s<>"(){_NO_ADDRESS}]*\)"""
 _CODE = r"[A-Z\d]+[a-z]?"
+_BEFORE = rf"""\s(\[/=:"'`\u00ab\u201c\u201e{_NO_SPACES}"""
+"""What may stand before a path or a minus sign: space, an opening mark, or a letter of Chinese."""
 _HEX = r"[\dA-Fa-f]"
 _MINUS = "[-\u2212\u2013]"
 _EMOJI = (
@@ -84,21 +86,24 @@ PATTERNS: Mapping[str, str] = {
         r"|\$?\{\{?[\w.:!\[\] -]*\}?\}"
         r"|&(?:[A-Za-z]+|#[\d]+|#x[\dA-Fa-f]+);"
     ),
-    # An IBAN, a UUID, KR-7008/c, A4, MP3 and 2024-01-31T12:00Z, but neither 3D-Drucker nor 1990s;
-    # /usr/bin, C:\temp, --help and @name.
+    # An IBAN, a UUID, KR-7008/c, A4, MP3 and 2024-01-31T12:00Z, but neither 3D-Drucker nor 1990s
+    # nor a part of 2:1-Sieg; /usr/bin, C:\temp and @name.
     "codes": (
-        rf"{_WORD_START}(?:[A-Z]{{2}}[\d]{{2}}(?: [A-Z\d]{{4}}){{2,7}}(?: [A-Z\d]{{1,4}})?"
+        rf"{_WORD_START}(?:[A-Z]{{2}}[\d]{{2}} [A-Z\d]{{4}} [\d][A-Z\d]{{3}}"
+        rf"(?: [A-Z\d]{{4}}){{0,5}}(?: [\d][A-Z\d]{{0,3}})?"
         rf"|{_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}"
         rf"|(?=[A-Z\d])(?=[{_LATIN}/.:-]{{0,60}}[\d])(?=[{_LATIN}/.:-]{{0,60}}[A-Z])"
-        rf"{_CODE}(?:[-/._:](?:{_CODE}|[a-z]))*(?!-[\w])){_WORD_END}"
+        rf"{_CODE}(?:[-/._:](?:{_CODE}|[a-z]))*(?!-[\w]|[.:/][\d])){_WORD_END}"
         # Python finds matches faster if they begin with a letter instead of a look-behind.
-        r"|[/~](?<![\w./~].)[\w.-]*(?:/[\w.-]*[\w-])+|[A-Za-z]:\\(?<![\w./].:.)[\w.\\-]*[\w-]"
-        r"|--(?<![\w-]--)[a-z][\w-]+|@(?<![\w.]@)[\w]+"
+        rf"|[/~](?<![^{_BEFORE}].)[{_LATIN}.-]*(?:/[{_LATIN}.-]*[{_LATIN}-])+"
+        rf"|[A-Za-z]:\\(?<![^{_BEFORE}].:.)[{_LATIN}.\\-]*[{_LATIN}-]|@(?<![{_LATIN}.]@)[{_LATIN}]+"
     ),
     # +49 30 1234, 0171/123 45 67, 5, -73,24, 12:30, 1.5.2024 and 10 000.
     "numbers": (
-        rf"{_TELEPHONE}{_WORD_END}|{_WORD_START}(?:0[\d]{{2,4}}(?:[ /-][\d]+)+"
-        rf"|{_MINUS}?[\d]+(?:[.,:/'\u2019-][\d]+| [\d]{{3}}(?![\d]))*){_WORD_END}"
+        rf"{_TELEPHONE}{_WORD_END}"
+        rf"|{_WORD_START}(?:(?=(?:[ /-]?[\d]){{8}})0[\d]{{2,4}}(?:[ /-][\d]+)+"
+        rf"|(?:(?<![^{_BEFORE}]){_MINUS})?[\d]+"
+        rf"(?:[.,:/'\u2019-][\d]+| [\d]{{3}}(?![\d]))*){_WORD_END}"
     ),
     "emoji": f"(?:[{_EMOJI}][{_EMOJI_PARTS}]*)+",
 }
@@ -299,32 +304,42 @@ def lost_spans(source: str, translation: str) -> list[str]:
         >>> lost_spans("KR-7 kostet 73,24 oder 8.", "KR-7 costs 73.24 or 9.")
         ['8']
     """
-    source, translation = normalize(source), normalize(translation)
-    spans = [match[0] for match in _ALL_KINDS.matches(source)]
+    source, translation = (_MINUS_WORD.sub("-", normalize(each)) for each in (source, translation))
+    spans = Counter(match[0] for match in _ALL_KINDS.matches(source))
     if not spans:
         return []
     available = Counter(_key(match[0]) for match in _ALL_KINDS.matches(translation))
-    lost = []
-    for span in spans:
-        available[_key(span)] -= 1
-        if available[_key(span)] < 0 and _count(span, translation) < spans.count(span):
-            lost.append(span)
+    lost: list[str] = []
+    for span, number in spans.items():
+        missing = number - available[_key(span)]
+        available[_key(span)] = max(0, -missing)
+        if missing > 0 and span in translation:
+            # The span may be a part of another kind, as 2 is in CO2.
+            edge = r"\d" if span.isdigit() else _LATIN
+            whole = rf"(?<![{edge}]){re.escape(span)}(?![{edge}])"
+            missing = min(missing, number - len(re.findall(whole, translation)))
+        lost += [span] * missing
     return lost
 
 
-def _count(span: str, text: str) -> int:
-    """Return how often a text has a span that is no part of a longer word or number."""
-    return len(re.findall(rf"(?<![{_LATIN}]){re.escape(span)}(?![{_LATIN}])", text))
+_MINUS_WORD = re.compile(
+    r"\b(?:minus|moins|menos|meno|\u043c\u0438\u043d\u0443\u0441) (?=\d)", re.I
+)
+_THOUSANDS = re.compile(r"(?!0)\d{1,3}(?:[.,'\u2019 ]\d{3})+(?:[.,]\d+)?")
 
 
 def _key(span: str) -> str:
-    """Return a number without its thousands separators, and with a period for all others; and any
-    other span as it is."""
+    """Return a number without thousands separators, and with a period for all others; a telephone
+    number without separators; and any other span as it is."""
     if any(map(str.isalpha, span)) or not any(map(str.isdigit, span)):
         return span
-    sign = "-" * bool(re.match(_MINUS, span))
-    parts = re.split(r"\D+", re.sub(r"(?<=\d)[.,'\u2019 ](?=\d{3}(?!\d))", "", span))
-    return sign + ".".join(filter(None, map(digits, parts)))
+    if re.match(r"\+|0\d\d", span):
+        return digits(span)
+    number = re.sub(f"^{_MINUS}", "", span)
+    sign = "-" * (number != span)
+    if _THOUSANDS.fullmatch(number):
+        number = re.sub(r"[.,'\u2019 ](?=\d{3}(?!\d))", "", number)
+    return sign + ".".join(map(digits, re.split(r"\D+", number)))
 
 
 def digits(text: str) -> str:

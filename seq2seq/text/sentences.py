@@ -52,7 +52,7 @@ WITHOUT_WORDS: Mapping[str, str] = {
     **PATTERNS,
     "addresses": r"(?<![\w])[a-z]{2,20}://[!-~]*",
     # `IV.` is a sentence of its own in "IV. Der Mieter zahlt."
-    "list_marker": rf"\A(?:{RULES['list_marker']}|[IVX]{{1,5}}\.)\Z",
+    "list_marker": rf"\A(?:{RULES['list_marker']}|(?!I\.)[IVX]{{1,5}}\.)\Z",
 }
 """Patterns of spans whose letters are not words."""
 _WITHOUT_WORDS = re.compile("|".join(WITHOUT_WORDS.values()))

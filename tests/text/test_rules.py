@@ -159,6 +159,8 @@ def test_the_symbols_are_no_characters_of_a_text():
         ("1,50 am 1.12.2024, 1:30", "150 on 11.2.2024, 130", ["1,50", "1.12.2024", "1:30"]),
         ("-5 Grad, \u20137 Grad", "5 degrees, -7 degrees", ["-5"]),
         ("1.234,50, 10 000, 1.5.2024", "1,234.50, 10,000, 1/5/2024", []),
+        ("CO2-Test, 3D-Bild, 8 GB, \u20135 Grad", "CO2 test, 3D image, 8GB, minus 5 degrees", []),
+        ("0171/123 45 67, vom 1.\u20133. Mai", "0171 123 45 67, 1\u20133 May", []),
         ("Hallo", "Hello 5", []),
     ],
 )
