@@ -67,11 +67,11 @@ class Translated(NamedTuple):
 
     def joined(self, rank: int) -> list[str]:
         """Return each text with its sentences' translations of a rank (0: best), or their last
-        ones; a sentence with an empty translation stays."""
+        ones."""
         joined = []
         for text, found in zip(self.texts, self.translations, strict=True):
             chosen = [each.hypotheses[: rank + 1][-1] for each in found]
-            texts = (best.text or each.source for best, each in zip(chosen, found, strict=True))
+            texts = (each.text for each in chosen)
             joined.append(text.join(texts, map(attended_offsets, found, chosen)))
         return joined
 

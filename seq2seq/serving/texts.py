@@ -130,21 +130,27 @@ class SplitHtml:
     def join(self, translations: Iterable[str], offsets: Iterable[Offsets] = ()) -> str:
         """Return the HTML with the translation of each sentence in its place.
 
+        A sentence with an empty translation stays, because its tags need a text.
+
         Args:
             translations: One for each sentence.
             offsets: Those of each sentence, or none, which keeps the order of words.
         """
         remaining = zip_longest(self.sentences, translations, offsets)
         for tag, name, number in self._attributes:
-            tag[name] = join_sentences(found for _, found, _ in islice(remaining, number))
+            found = islice(remaining, number)
+            tag[name] = join_sentences(each or sentence for sentence, each, _ in found)
         # A run may be joined again with other translations, so it must refer to the new nodes.
         for place, run in enumerate(self._runs):
             pieces: list[tuple[str, Path]] = []
             for paths in run.paths:
-                sentence, found, own_offsets = next(remaining)
-                placed: list[tuple[str, Path]] = [(found, ())]
+                sentence, translation, own_offsets = next(remaining)
+                if not translation:
+                    translation, own_offsets = sentence, None
+                placed: list[tuple[str, Path]] = [(translation, ())]
                 if any(paths):
-                    placed = _place(found, paths, own_offsets or _in_order(sentence, found))
+                    order = own_offsets or _in_order(sentence, translation)
+                    placed = _place(translation, paths, order)
                 pieces = _joined(pieces, placed)
             self._runs[place] = run._replace(nodes=self._replace(run, pieces))
         return str(self._soup)
@@ -213,7 +219,7 @@ class SplitHtml:
         """Put pieces of text, with copies of the tags around them, in the place of a run."""
         from bs4.element import NavigableString
 
-        new: list[PageElement] = [NavigableString("")]  # without text, the place is kept
+        new: list[PageElement] = []
         open_tags: list[tuple[Tag, Tag]] = []  # the tag in the run, and its copy
         first, last = run.edges
         for text, path in ((first, ()), *pieces, (last, ())):

@@ -143,10 +143,10 @@ def test_a_symbol_that_is_put_before_each_sentence_is_read():
     assert split.join(["@ YES.", "@ NO."]) == "<p>@ YES. <b>@ NO</b>.</p>"
 
 
-def test_a_run_without_a_translation_is_joined_again():
+def test_a_run_without_a_translation_stays_and_is_joined_again():
     split = SplitHtml("<p>Ja</p>", split_sentences)
 
-    assert [split.join([text]) for text in ("", "Yes")] == ["<p></p>", "<p>Yes</p>"]
+    assert [split.join([text]) for text in ("", "Yes")] == ["<p>Ja</p>", "<p>Yes</p>"]
 
 
 def test_the_place_of_a_token_is_that_of_its_most_attended_source_token():
