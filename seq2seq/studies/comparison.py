@@ -200,9 +200,7 @@ def have_same_tokens(statistics: Iterable[Statistics]) -> bool:
     unknown ones."""
     runs = list(statistics)
     for name in ("loss", "coverage"):  # which count the target and the source tokens
-        known = [run[name][:, 0] for run in runs if name in run]
-        # Earlier versions did not count the unknown tokens.
-        counts = [rows[:, 1 : min(rows.shape[1] for rows in known)] for rows in known]
+        counts = [run[name][:, 0, 1:] for run in runs if name in run]
         if any(not np.array_equal(each, counts[0]) for each in counts):
             return False
     return True

@@ -60,7 +60,8 @@ _LATIN = r"A-Za-z\u00c0-\u024f\d_"
 _BRACKETS = rf"""\([^\s<>"(){_NO_ADDRESS}]*\)"""
 _CODE = r"[A-Z\d]+[a-z]?"
 _BEFORE = rf"""\s(\[/=:"'`\u00ab\u201c\u201e{_NO_SPACES}"""
-"""What may stand before a path or a minus sign: space, an opening mark, or a letter of Chinese."""
+"""Characters that can precede a path or a minus sign: white space, opening marks, and letters of
+languages without spaces."""
 _HEX = r"[\dA-Fa-f]"
 _MINUS = "[-\u2212\u2013]"
 _EMOJI = (
