@@ -17,7 +17,7 @@ from seq2seq.text.rules import PATTERNS, in_capitals
 RULES: dict[str, str | list[str]] = json.loads(
     Path(__file__).with_suffix(".json").read_text(encoding="utf-8")
 )
-"""Marks, words in lower case, and a pattern; Python and JavaScript make regular expressions from
+"""Marks, words in lower case, and patterns; Python and JavaScript make regular expressions from
 them."""
 
 _CONTEXT = 60
@@ -42,12 +42,12 @@ _CLOSED = re.compile(rf"(?:{_CLOSER}|\s)*\Z")
 _TOKEN = re.compile(rf"(?<!\S)[{_MARKS['opening']}]*(?P<word>\S*)\.\Z")
 _INITIALS = re.compile(r"(?:(?<![\w.'\u2019/])[^\W\d_]\.\s?)+\Z")
 _DOTTED = re.compile(r"[^\W\d_](?:\.[^\W\d_])*")
-_NUMBER = re.compile(r"[0-9]{1,2}|[IVX]+")
+_NUMBER = re.compile(str(RULES["number"]))
 _FIRST_WORD = re.compile(r"(?P<start>\w+)(?:['\u2019]\w+)?")
 _LAST_WORD = re.compile(r"[^\W_]*\s*\Z")
 _PRONOUN = re.compile(r"(?<!\w)[a-z]+\s+I\.\Z")
 _I_AM = re.compile(r"(?<!\w)I\s+am\s*\Z")
-_SECOND_NUMBER = re.compile(r"(?<!\w)(?:[0-9]{1,2}|[IVX]+)\.\s+\S+\s+\Z")
+_SECOND_NUMBER = re.compile(rf"(?<!\w)(?:{RULES['number']})\.\s+\S+\s+\Z")
 WITHOUT_WORDS: Mapping[str, str] = {
     **PATTERNS,
     "addresses": r"(?<![\w])[a-z]{2,20}://[!-~]*",

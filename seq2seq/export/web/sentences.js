@@ -25,13 +25,13 @@ class SentenceRules {
     this.token = make(`(?<!${NO_WHITE})${any("opening")}*(?<word>${NO_WHITE}*)\\.$`);
     this.initials = make(`(?:(?<![\\p{L}\\p{N}_.'\\u2019/])${LETTER}\\.${WHITE}?)+$`);
     this.dotted = make(`^${LETTER}(?:\\.${LETTER})*$`);
-    this.number = /^(?:[0-9]{1,2}|[IVX]+)$/;
+    this.number = make(`^(?:${rules.number})$`);
     this.firstWord = make(`(?<start>${WORD}+)(?:['\\u2019]${WORD}+)?`);
     this.lastWord = make(`[\\p{L}\\p{N}]*(?=${WHITE}*$)`);
     this.pronoun = make(`(?<!${WORD})[a-z]+${WHITE}+I\\.$`);
     this.iAm = make(`(?<!${WORD})I${WHITE}+am${WHITE}*$`);
     this.secondNumber = make(
-      `(?<!${WORD})(?:[0-9]{1,2}|[IVX]+)\\.${WHITE}+${NO_WHITE}+${WHITE}+$`);
+      `(?<!${WORD})(?:${rules.number})\\.${WHITE}+${NO_WHITE}+${WHITE}+$`);
     this.notWords = make(rules.not_words, "gu");
     this.white = make(`${WHITE}+`);
     this.outerWhite = make(`^${WHITE}+|${WHITE}+$`, "gu");
