@@ -150,7 +150,7 @@ class SplitHtml:
                 placed: list[tuple[str, Path]] = [(translation, ())]
                 if any(paths):
                     order = own_offsets or _in_order(sentence, translation)
-                    placed = _place(translation, paths, order)
+                    placed = _place(sentence, translation, paths, order)
                 pieces = _joined(pieces, placed)
             self._runs[place] = run._replace(nodes=self._replace(run, pieces))
         return str(self._soup)
@@ -299,21 +299,26 @@ def _texts(nodes: Iterable["PageElement"], path: Path) -> Iterable[tuple[str, Pa
             yield str(node), path
 
 
-def _place(text: str, paths: list[Path], offsets: Offsets) -> list[tuple[str, Path]]:
+def _place(source: str, target: str, paths: list[Path], offsets: Offsets) -> list[tuple[str, Path]]:
     """Give each word of a translation the tags of the source word that it attends to.
 
-    A token of several chunks, such as a time or an address, gets the tags of one source token.
+    A token of several chunks, such as a time or an address, gets the tags of one source token. A
+    word of the source with tags inside, such as `CO<sub>2</sub>`, has them in the translation too.
     """
-    chunks = [match[0] for match in _CHUNK.finditer(text)]
+    words = [(match[0], paths[slice(*match.span())]) for match in _CHUNK.finditer(source)]
+    split = {word: own for word, own in words if any(path is not own[0] for path in own)}
+    chunks: list[str] = []
     found: list[Path | None] = []
     start = 0
     sources: list[int] = []
-    for chunk in chunks:
+    for chunk in (match[0] for match in _CHUNK.finditer(target)):
         end = start + len(chunk)
-        inside = [source for place, source in offsets if start <= place < end]
+        inside = [place for own, place in offsets if start <= own < end]
         sources = inside or sources[-1:]
         is_word = chunk[0].isalnum() or chunk[0] == "_" or not (inside or chunk.isspace())
-        found.append(paths[min(sources[0], len(paths) - 1)] if is_word and sources else None)
+        path = paths[min(sources[0], len(paths) - 1)] if is_word and sources else None
+        chunks += chunk if chunk in split else [chunk]
+        found += split.get(chunk, [path])
         start = end
     _place_lost_tags(found, chunks, paths)
     return list(zip(chunks, _filled(found, paths[0], paths[-1]), strict=True))

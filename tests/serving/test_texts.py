@@ -65,6 +65,7 @@ def test_chinese_translations_are_joined_without_spaces(read):
             "<script>a<b</script><style>a</style><!-- a -->b",
             "<script>a<b</script><style>a</style><!-- a -->B",
         ),
+        ("<i>10<sup>9</sup> t</i> CO<sub>2</sub>", "<i>10<sup>9</sup> T</i> CO<sub>2</sub>"),
         ("<pre>a\n <b>b</b></pre><code>a</code>c", "<pre>a\n <b>b</b></pre><code>a</code>C"),
         ('<code><a title="b">a</a></code>c', '<code><a title="b">a</a></code>C'),
         ('<i translate="no">:a: <b>b</b></i>c', '<i translate="no">:a: <b>b</b></i>C'),
