@@ -50,7 +50,7 @@ def count_lines(path: Path, *, name: str) -> int:
     """Return the number of lines of a plain or .gz file, which messages call `name`.
 
     Raises:
-        ValueError: The file is UTF-16, compressed in another way, or a damaged .gz file.
+        ValueError: The file is no text (`check_is_text`), or a damaged .gz file.
     """
     with open_text(path) as file:
         last, chunk = b"\n", file.read(CHUNK)  # a line might not fit into memory
@@ -90,7 +90,12 @@ _PACKED = (b"\x1f\x8b", b"BZh91AY&SY", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"PK\x0
 
 
 def check_is_text(name: str, start: bytes) -> None:
-    """Raise ValueError if a file begins as UTF-16 or a compressed file does."""
+    r"""Raise ValueError if a file is UTF-16 or compressed, or if `\r` alone ends its lines.
+
+    Args:
+        name: Name of the file in messages.
+        start: The first line with its end, or more.
+    """
     if start.startswith(_PACKED):
         raise ValueError(
             f"{name} is compressed; unpack it, or end its name in .gz if it is gzip, or save a "
@@ -100,6 +105,8 @@ def check_is_text(name: str, start: bytes) -> None:
         raise ValueError(
             f"{name} is {encoding}, not UTF-8; convert it with iconv -f {encoding} -t UTF-8"
         )
+    if b"\n" not in start and start.removesuffix(b"\r").count(b"\r") > 1:
+        raise ValueError(rf"{name}: its lines end in \r alone; convert them with tr '\r' '\n'")
 
 
 def _wide_encoding(start: bytes) -> str | None:
@@ -141,10 +148,9 @@ class LineReader:
     r"""Iterator over the lines of a file or pipe, which end at `\n` only.
 
     A line of more than `MAX_LINE` bytes raises ValueError when it is reached, and so does a first
-    line in UTF-16.
-    A byte order mark at the start and a `\r` at the end of a line are removed. Bytes that are
-    not UTF-8 are replaced by U+FFFD; a warning at the end counts the lines with such bytes and
-    names the first.
+    line that is no text. A byte order mark at the start and a `\r` at the end of a line are
+    removed. Bytes that are not UTF-8 are replaced by U+FFFD; a warning at the end counts the lines
+    with such bytes and names the first.
     """
 
     def __init__(self, file: io.FileIO | io.BytesIO | gzip.GzipFile, *, name: str) -> None:
@@ -169,7 +175,8 @@ class LineReader:
                 if len(line) > MAX_LINE:
                     raise too_long(self.name, number)
                 if number == 1:
-                    check_is_text(self.name, line)
+                    is_all = self._ended and not self._lines
+                    check_is_text(self.name, line if is_all else line + b"\n")
                 yield self._decode(line, number)
         finally:  # a shard does not read to the end
             if self._num_invalid:

@@ -69,6 +69,12 @@ def test_a_byte_order_mark_of_utf16_is_an_error_before_any_line(encoding):
     )
 
 
+def test_lines_that_end_in_carriage_returns_alone_are_an_error():
+    with pytest.raises(ValueError, match=r"^input=a.txt: its lines .* tr '\\r' '\\n'"):
+        lines_of(b"Der Hund.\rDie Katze.\rJa.\r")
+    assert lines_of(b"a\rb\rc\n") == ["a\rb\rc"]
+
+
 def test_a_file_is_read_while_thousands_of_others_are_open(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("a\nb\n")
