@@ -248,12 +248,16 @@ def in_capitals(text: str) -> bool:
     """Return whether all words of a text are in capitals, and it is more than an abbreviation.
 
     Example:
-        >>> in_capitals("DER HUND KR-7"), in_capitals("NATO"), in_capitals("DER Hund")
-        (True, False, False)
+        >>> in_capitals("DER HUND KR-7"), in_capitals("STRA\u00dfE")
+        (True, True)
+        >>> in_capitals("NATO"), in_capitals("DER Hund")
+        (False, False)
     """
     words = [
         word
-        for token in text.split(" ")
+        for token in text.replace("\u00df", "\u1e9e").split(
+            " "
+        )  # the capital letter of \u00df is new
         if not _CODED.search(token)
         for word in _LETTERS.findall(token)
     ]

@@ -34,13 +34,19 @@ _STOP = f"[{_MARKS['stops']}{_MARKS['stops_without_space']}]"
 _CLOSER = f"[{_MARKS['closing']}]"
 _QUOTATION = "|".join(f"{pair[0]}[^{pair} ]*{pair[1]}" for pair in RULES["quotations"])
 # No position is tried twice, which keeps the time linear in the length of the text.
-_GAP = re.compile(rf"(?P<mark>{_QUOTATION}|[{_MARKS['stops_without_space']}]+{_CLOSER}*)\s*|\s+")
-_MAY_END = re.compile(rf"{_STOP}(?:\s|{_CLOSER})|[{_MARKS['stops_without_space']}]")
+_GAP = re.compile(
+    rf"(?P<mark>{_QUOTATION}|[{_MARKS['stops_without_space']}]+{_CLOSER}*)\s*|\s+"
+    r"|(?<=[.!?])(?=[^\W\d_])"
+)
+_MAY_END = re.compile(rf"{_STOP}[^{_MARKS['stops']}\d]|[{_MARKS['stops_without_space']}]")
 _CLOSING = re.compile(rf"{_CLOSER}(?:\s|\Z)|{_STOP}")
 _QUOTED_END = re.compile(rf"{_STOP}{_CLOSER}+\Z")
-_CLOSED = re.compile(rf"(?:{_CLOSER}|\s)*\Z")
+_CLOSED = re.compile(rf"(?:{RULES['footnote']}|{_CLOSER}|\s)*\Z")
+_GLUED = re.compile(rf"(?<!\S){RULES['before_glued']}\Z")
+_AFTER_GLUED = re.compile(str(RULES["after_glued"]))
 _TOKEN = re.compile(rf"(?<!\S)[{_MARKS['opening']}]*(?P<word>\S*)\.\Z")
 _INITIALS = re.compile(r"(?:(?<![\w.'\u2019/])[^\W\d_]\.\s?)+\Z")
+_INITIAL = re.compile(r"[^\W\d_]\.")
 _DOTTED = re.compile(r"[^\W\d_](?:\.[^\W\d_])*")
 _NUMBER = re.compile(str(RULES["number"]))
 _FIRST_WORD = re.compile(r"(?P<start>\w+)(?:['\u2019]\w+)?")
@@ -49,6 +55,7 @@ _PRONOUN = re.compile(r"(?<!\w)[a-z]+\s+I\.\Z")
 _I_AM = re.compile(r"(?<!\w)I\s+am\s*\Z")
 _SECOND_NUMBER = re.compile(rf"(?<!\w)(?:{RULES['number']})\.\s+\S+\s+\Z")
 WITHOUT_WORDS: Mapping[str, str] = {
+    "measures": rf"(?<![\w.,/-])[\d]+(?:[.,][\d]+)*[\s]?(?:{RULES['units']})(?![\w])",
     **PATTERNS,
     "addresses": r"(?<![\w])[a-z]{2,20}://[!-~]*",
     # `IV.` is a sentence of its own in "IV. Der Mieter zahlt."
@@ -58,6 +65,7 @@ WITHOUT_WORDS: Mapping[str, str] = {
 _WITHOUT_WORDS = re.compile("|".join(WITHOUT_WORDS.values()))
 _TAG = re.compile(PATTERNS["tags"])
 _SPACE = re.compile(r"\s+")
+_SPEECH = re.compile(r"[-\u2013\u2014][^\W\d_]")
 _LIST_MARKER = re.compile(str(RULES["list_marker"]))
 _WITHOUT_SPACES = re.compile(f"[{RULES['without_spaces']}]")
 
@@ -87,6 +95,8 @@ def split_sentences(text: str) -> list[str]:
         before, after = text[max(start, last - _CONTEXT) : last], text[end : end + _CONTEXT]
         if last < end:
             is_end = _is_end(before, after, is_lower=is_lower)
+        elif not gap["mark"]:
+            is_end = _is_glued_end(before, after)
         elif gap["mark"][0] in _OPENERS:
             introduced = text[: gap.start()].endswith(_INTRODUCING)
             is_end = _QUOTED_END.search(before) is not None and (introduced or after[0] in _OPENERS)
@@ -118,6 +128,18 @@ def _is_end(before: str, after: str, *, is_lower: bool) -> bool:
     return token is None or _word_ends(token["word"], before, first)
 
 
+def _is_glued_end(before: str, after: str) -> bool:
+    """Return whether a sentence ends at a stop without a space after it.
+
+    After a period, the next word must be one that often begins a sentence: `heute.Es` is the end of
+    a sentence, `config.Name` is not.
+    """
+    first = _AFTER_GLUED.match(after)
+    if first is None or not _GLUED.search(before):
+        return False
+    return not before.endswith(".") or first[0].lower() in _WORDS["starters"]
+
+
 def _word_ends(word: str, before: str, first: re.Match[str]) -> bool:
     """Return whether a sentence ends after a word with a period.
 
@@ -130,10 +152,15 @@ def _word_ends(word: str, before: str, first: re.Match[str]) -> bool:
     starts = following in _WORDS["starters"] or first["start"].lower() in _WORDS["starters"]
     if found := _INITIALS.search(before):
         word = "".join(found[0].split()).removesuffix(".")
+        if _INITIAL.match(first.string, first.start()):
+            return False
     lower = word.lower()
     rest = before[: -len(word) - 1]
+    after_word = first.string[first.end() : first.end() + 1]
     is_number = following[0].isdecimal()
-    if lower in _WORDS["never_end"] or (is_number and lower in _WORDS["before_number"]):
+    if lower in _WORDS["never_end"] or (lower in _WORDS["degrees"] and rest.strip()[-1:] == "."):
+        return False
+    if is_number and (lower in _WORDS["before_number"] or lower.endswith(("str", "nr"))):
         return False
     if lower in _WORDS["times"]:
         return following not in _WORDS["days"] and following not in _WORDS["months"]
@@ -143,7 +170,7 @@ def _word_ends(word: str, before: str, first: re.Match[str]) -> bool:
         last = _LAST_WORD.search(rest)[0].strip().lower()  # type: ignore[index]
         is_ordinal = (
             not rest.strip()
-            or following in _WORDS["months"]
+            or not _WORDS["months"].isdisjoint((following, f"{following}{after_word}"))
             or (last in _WORDS["before_ordinal"] and not _I_AM.search(rest))
             or _SECOND_NUMBER.search(rest) is not None
         )
@@ -162,14 +189,16 @@ def has_words(text: str) -> bool:
         >>> has_words("KR-7 {name}<br/>")
         False
     """
-    # Nearly every sentence has a word of letters; only tags and braces have such words in them.
-    if not {"<", "{"} & {*text} and any(map(str.isalpha, text.split())):
+    # Nearly every sentence has such a word; only tags and braces have some in them.
+    if not {"<", "{"} & {*text} and any(len(each) > 3 and each.isalpha() for each in text.split()):
         return True
-    return any(map(str.isalpha, _WITHOUT_WORDS.sub(" ", text)))
+    return any(map(str.isalpha, _WITHOUT_WORDS.sub(" ", text.strip())))
 
 
 def split_marker(text: str) -> tuple[str, str]:
     """Return the marker at the start of a sentence, such as a bullet or `a)`, and the rest.
+
+    The dash before a speaker in subtitles is a marker even without a space.
 
     Example:
         >>> split_marker("- Es regnet."), split_marker("Es regnet.")
@@ -177,7 +206,10 @@ def split_marker(text: str) -> tuple[str, str]:
     """
     marker, _, rest = _SPACE.sub("\n", text.strip(), count=1).partition("\n")
     is_marker = all(map(_is_symbol, marker)) or _LIST_MARKER.fullmatch(marker)
-    return (marker, rest) if rest and is_marker else ("", text)
+    if rest and is_marker:
+        return marker, rest
+    speech = text.strip()
+    return (speech[0], speech[1:]) if _SPEECH.match(speech) else ("", text)
 
 
 def _is_symbol(character: str) -> bool:

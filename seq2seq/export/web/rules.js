@@ -32,7 +32,7 @@ const LETTERS = /[\p{L}\p{Nl}\p{No}]+/gu, CODED = /[\p{Nd}@/\\_<>{}%&]/u, FEWEST
 
 // Return whether all words of a text are in capitals, and it is more than an abbreviation.
 function inCapitals(text) {
-  const tokens = text.split(" ").filter((token) => !CODED.test(token));
+  const tokens = text.replaceAll("ß", "ẞ").split(" ").filter((token) => !CODED.test(token));
   const words = tokens.flatMap((token) => token.match(LETTERS) ?? []);
   return words.reduce((total, word) => total + [...word].length, 0) >= FEWEST_CAPITALS
     && words.every((word) => word === word.toUpperCase() && word !== word.toLowerCase());

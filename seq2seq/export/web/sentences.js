@@ -16,14 +16,17 @@ class SentenceRules {
     this.openers = new Set(rules.quotations.map(([opener]) => opener));
     const make = (pattern, flags = "u") => new RegExp(pattern, flags);
     this.gap = make(`(?:(?<mark>${quotation}|${any("stops_without_space")}+${closer}*)`
-      + `${WHITE}*|${WHITE}+)`, "gu");
+      + `${WHITE}*|${WHITE}+|(?<=[.!?])(?=${LETTER}))`, "gu");
     this.closing = make(`^(?:${closer}(?:${WHITE}|$)|${stop})`);
     this.quotedEnd = make(`${stop}${closer}+$`);
-    this.closed = make(`(?:${closer}|${WHITE})*$`);
+    this.closed = make(`(?:${rules.footnote}|${closer}|${WHITE})*$`);
+    this.glued = make(`(?<!${NO_WHITE})${rules.before_glued}$`);
+    this.afterGlued = make(`^${rules.after_glued}`);
     this.stopped = make(`${stop}$`);
     this.wideStopped = make(`${any("stops_without_space")}$`);
     this.token = make(`(?<!${NO_WHITE})${any("opening")}*(?<word>${NO_WHITE}*)\\.$`);
     this.initials = make(`(?:(?<![\\p{L}\\p{N}_.'\\u2019/])${LETTER}\\.${WHITE}?)+$`);
+    this.initial = make(`^${LETTER}\\.`);
     this.dotted = make(`^${LETTER}(?:\\.${LETTER})*$`);
     this.number = make(`^(?:${rules.number})$`);
     this.firstWord = make(`(?<start>${WORD}+)(?:['\\u2019]${WORD}+)?`);
@@ -36,6 +39,7 @@ class SentenceRules {
     this.white = make(`${WHITE}+`);
     this.outerWhite = make(`^${WHITE}+|${WHITE}+$`, "gu");
     this.marker = make(`^(?:(?:${any("markers")}|\\p{So}|\\p{Sm}|\\p{Sk})+|${rules.list_marker})$`);
+    this.speech = make(`^[-\\u2013\\u2014]${LETTER}`);
     this.firstWithoutSpaces = make(`^[${rules.without_spaces}]`);
     this.lastWithoutSpaces = make(`[${rules.without_spaces}]$`);
   }
@@ -53,6 +57,8 @@ class SentenceRules {
       let isEnd;
       if (last < end) {
         isEnd = this.isEnd(before, after, isLower);
+      } else if (!groups.mark) {
+        isEnd = this.isGluedEnd(before, after);
       } else if (this.openers.has(groups.mark[0])) {
         const isIntroduced = this.words.before_quotation.has(text[index - 1]);
         isEnd = this.quotedEnd.test(before) && (isIntroduced || this.openers.has(after[0]));
@@ -77,20 +83,32 @@ class SentenceRules {
     return token === null || this.wordEnds(token.groups.word, before, first);
   }
 
+  isGluedEnd(before, after) {
+    const first = after.match(this.afterGlued);
+    if (first === null || !this.glued.test(before)) return false;
+    return !before.endsWith(".") || this.words.starters.has(first[0].toLowerCase());
+  }
+
   wordEnds(word, before, first) {
-    const { starters, never_end, before_number, times, days, months, before_ordinal, may_end } =
-      this.words;
+    const { starters, never_end, degrees, before_number, times, days, months, before_ordinal,
+      may_end } = this.words;
     const following = first[0].toLowerCase().replaceAll("\u2019", "'");
     const starts = starters.has(following) || starters.has(first.groups.start.toLowerCase());
     const found = before.match(this.initials);
-    if (found) word = found[0].split(this.white).join("").replace(/\.$/, "");
+    if (found) {
+      word = found[0].split(this.white).join("").replace(/\.$/, "");
+      if (this.initial.test(first.input.slice(first.index))) return false;
+    }
     const lower = word.toLowerCase(), isNumber = /^\p{Nd}/u.test(following);
     const rest = before.slice(0, Math.max(0, before.length - word.length - 1));
-    if (never_end.has(lower) || (isNumber && before_number.has(lower))) return false;
+    const afterWord = first.input[first.index + first[0].length] ?? "";
+    if (never_end.has(lower) || (degrees.has(lower) && this.strip(rest).endsWith("."))) return false;
+    if (isNumber && (before_number.has(lower) || /(?:str|nr)$/.test(lower))) return false;
     if (times.has(lower)) return !days.has(following) && !months.has(following);
     if (this.pronoun.test(before)) return true;
     if (this.number.test(word) && !isNumber) {
       const isOrdinal = this.strip(rest) === "" || months.has(following)
+        || months.has(following + afterWord)
         || (before_ordinal.has(rest.match(this.lastWord)[0].toLowerCase()) && !this.iAm.test(rest))
         || this.secondNumber.test(rest);
       return starts || !isOrdinal;
@@ -99,14 +117,14 @@ class SentenceRules {
   }
 
   hasWords(text) {
-    return /\p{L}/u.test(text.replace(this.notWords, " "));
+    return /\p{L}/u.test(this.strip(text).replace(this.notWords, " "));
   }
 
   splitMarker(text) {
     const stripped = this.strip(text), space = stripped.search(this.white);
     const marker = stripped.slice(0, Math.max(space, 0));
-    return this.marker.test(marker)
-      ? [marker, this.strip(stripped.slice(space))] : ["", text];
+    if (this.marker.test(marker)) return [marker, this.strip(stripped.slice(space))];
+    return this.speech.test(stripped) ? [stripped[0], stripped.slice(1)] : ["", text];
   }
 
   join(texts) {
