@@ -145,6 +145,8 @@ def _read_table(
             )
     else:
         rows = _read_csv(path)
+        if rows and rows[0][1] == ["sep=", ""]:  # tells Excel the separator
+            del rows[0]
     if not rows:
         raise ValueError(f"{path}: the file is empty")
     header = rows[0][1]

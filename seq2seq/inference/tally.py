@@ -71,6 +71,10 @@ _LINES = {
         "sentences whose translation is empty: %(empty)d of %(sentences)d",
         "the input may be unlike the training text; decoding.min_length=2 asks for a word",
     ),
+    "tabs": (
+        "lines with tabs, which become spaces: %(tabs)d",
+        "translate the columns of a table one by one",
+    ),
     "one_sided": (
         "pairs with text on one side only: %(one_sided)d of %(sentences)d",
         "check that both sides are parallel",
@@ -149,6 +153,7 @@ class StreamCounts:
             "cut": not best.finished and not loops,
             "lost": sum(each not in self._tags for each in lost),
             "empty": not is_scored and bool(source_ids) and not best.text,
+            "tabs": not is_scored and "\t" in translation.source.strip(),
             "one_sided": is_scored and bool(source_ids) != bool(best.ids),
             "target_unknown": best.ids.count(UNK) if is_scored else 0,
             "banned": self.banned is not None and self.banned.occur_in(translation),

@@ -99,12 +99,12 @@ PATTERNS: Mapping[str, str] = {
         rf"|[/~](?<![^{_BEFORE}].)[{_LATIN}.-]*(?:/[{_LATIN}.-]*[{_LATIN}-])+"
         rf"|[A-Za-z]:\\(?<![^{_BEFORE}].:.)[{_LATIN}.\\-]*[{_LATIN}-]|@(?<![{_LATIN}.]@)[{_LATIN}]+"
     ),
-    # +49 30 1234, 0171/123 45 67, 5, -73,24, 12:30, 1.5.2024 and 10 000.
+    # +49 30 1234, 0171/123 45 67, 5, -73,24, 12:30, 1.5.2024, 10 000 and 10-12 with any dash.
     "numbers": (
         rf"{_TELEPHONE}{_WORD_END}"
         rf"|{_WORD_START}(?:(?=(?:[ /-]?[\d]){{8}})0[\d]{{2,4}}(?:[ /-][\d]+)+"
         rf"|(?:(?<![^{_BEFORE}]){_MINUS})?[\d]+"
-        rf"(?:[.,:/'\u2019-][\d]+| [\d]{{3}}(?![\d]))*){_WORD_END}"
+        rf"(?:[.,:/'\u2019\u2013-][\d]+| [\d]{{3}}(?![\d]))*){_WORD_END}"
     ),
     "emoji": f"(?:[{_EMOJI}][{_EMOJI_PARTS}]*)+",
 }
@@ -303,7 +303,8 @@ _ALL_KINDS = TextRules(normalizes=True, patterns={**PATTERNS, "digits": r"(?<![<
 def lost_spans(source: str, translation: str) -> list[str]:
     """Return the spans of a source, of any kind, that its translation lacks.
 
-    Numbers and dates may have other separators, as in "73,24" and "73.24".
+    Numbers and dates may have other separators, as in "73,24" and "73.24". Signs of currencies and
+    percent signs may be words.
 
     Example:
         >>> lost_spans("KR-7 kostet 73,24 oder 8.", "KR-7 costs 73.24 or 9.")
@@ -311,17 +312,23 @@ def lost_spans(source: str, translation: str) -> list[str]:
     """
     source, translation = (_MINUS_WORD.sub("-", normalize(each)) for each in (source, translation))
     spans = Counter(match[0] for match in _ALL_KINDS.matches(source))
+    lost = [
+        sign
+        for sign, word in _SIGNS.items()
+        if source.count(sign) > translation.count(sign) and not word.search(translation)
+    ]
     if not spans:
-        return []
+        return lost
     available = Counter(_key(match[0]) for match in _ALL_KINDS.matches(translation))
-    lost: list[str] = []
     for span, number in spans.items():
         missing = number - available[_key(span)]
         available[_key(span)] = max(0, -missing)
-        if missing > 0 and span in translation:
-            # The span may be a part of another kind, as 2 is in CO2.
+        between = _RANGE.fullmatch(span)
+        if missing > 0 and (between or span in translation):
+            # The span may be a part of another kind, as 2 is in CO2, or be "10 to 12".
             edge = r"\d" if span.isdigit() else _LATIN
-            whole = rf"(?<![{edge}]){re.escape(span)}(?![{edge}])"
+            inner = between.expand(r"\1[^\\d.,:/]{1,9}\2") if between else re.escape(span)
+            whole = rf"(?<![{edge}]){inner}(?![{edge}])"
             missing = min(missing, number - len(re.findall(whole, translation)))
         lost += [span] * missing
     return lost
@@ -330,21 +337,35 @@ def lost_spans(source: str, translation: str) -> list[str]:
 _MINUS_WORD = re.compile(
     r"\b(?:minus|moins|menos|meno|\u043c\u0438\u043d\u0443\u0441) (?=\d)", re.I
 )
+_SIGNS = {
+    sign: re.compile(words, re.I)
+    for sign, words in {
+        "\u20ac": r"\beur|\u0435\u0432\u0440\u043e",
+        "$": r"d[o\u00f3]l|usd|\u0434\u043e\u043b\u043b",
+        "\u00a3": r"pound|pfund|gbp|livre|libra|sterlin|funt|\u0444\u0443\u043d\u0442",
+        "%": r"[cz]ent|cient|\u043f\u0440\u043e\u0446",
+    }.items()
+}
+"""Signs and the beginnings of the words for them."""
+_RANGE = re.compile(r"([\d]+)[-\u2013]([\d]+)")
 _THOUSANDS = re.compile(r"(?!0)\d{1,3}(?:[.,'\u2019 ]\d{3})+(?:[.,]\d+)?")
 
 
 def _key(span: str) -> str:
-    """Return a number without thousands separators, and with a period for all others; a telephone
+    """Return a number without thousands separators, and with a period for most others; a telephone
     number without separators; and any other span as it is."""
     if any(map(str.isalpha, span)) or not any(map(str.isdigit, span)):
-        return span
+        return span.replace("\ufe0f", "")  # the emoji is the same without it
     if re.match(r"\+|0\d\d", span):
         return digits(span)
     number = re.sub(f"^{_MINUS}", "", span)
     sign = "-" * (number != span)
     if _THOUSANDS.fullmatch(number):
         number = re.sub(r"[.,'\u2019 ](?=\d{3}(?!\d))", "", number)
-    return sign + ".".join(map(digits, re.split(r"\D+", number)))
+    parts = [*map(digits, re.split(r"\D+", number))]
+    # 1/2 and 1-2 are neither 1.2 nor 1:2, but a date of three parts may have any separators.
+    mark = re.search("[/\u2013-]", number) if len(parts) == 2 else None
+    return sign + (mark[0].replace("\u2013", "-") if mark else ".").join(parts)
 
 
 def digits(text: str) -> str:

@@ -88,10 +88,10 @@ def read(tmp_path, files, **options):
             ],
         ),
         (
-            {"a.csv": 'id;en;de\n1;"a; ""b""";"ein\nHund"\n'},
+            {"a.csv": 'sep=;\nid;en;de\n1;"a; ""b""";"ein\nHund"\n'},
             {"columns": ["de", "en"]},
             (None, None),
-            [("a.csv:1", "de", "en", "header"), ("a.csv:2", "ein\nHund", 'a; "b"', None)],
+            [("a.csv:2", "de", "en", "header"), ("a.csv:3", "ein\nHund", 'a; "b"', None)],
         ),
         (
             {"a.csv": '"Ja, ein";"Yes, a"\nzwei;two\n"drei;x";three;\nvier;four;x\n'},

@@ -412,6 +412,14 @@ def test_warnings_name_the_first_lines(caplog):
     assert "(lines 2, 3, 4, 5, 6, ...); U+00A0 x 7; check the language" in message
 
 
+def test_columns_that_become_one_sentence_are_named(caplog):
+    list(make_translator().translate(["ja", "ja\tja", "\tja\t"], BEST))
+
+    assert any(
+        "lines with tabs, which become spaces: 1 (line 2)" in each for each in caplog.messages
+    )
+
+
 @pytest.mark.parametrize(
     ("target", "is_loop"),
     [("aaaaa", True), ("dabcabcabcabc", True), ("abcdabcdcdcdcdcd", True), ("abcdbadcb", False)],

@@ -161,6 +161,11 @@ def test_the_symbols_are_no_characters_of_a_text():
         ("1.234,50, 10 000, 1.5.2024", "1,234.50, 10,000, 1/5/2024", []),
         ("CO2-Test, 3D-Bild, 8 GB, \u20135 Grad", "CO2 test, 3D image, 8GB, minus 5 degrees", []),
         ("0171/123 45 67, vom 1.\u20133. Mai", "0171 123 45 67, 1\u20133 May", []),
+        ("10-12 oder 7\u20138, 2-3", "10\u201312 or 7 to 8, 2.3", ["2-3"]),
+        ("1/2 und 3:2, 5-7", "1.2 and 3.2, 5.7", ["1/2", "5-7"]),
+        ("5 \u20ac, 6 $, 7 \u00a3, 20 %", "5 euros, US$6, 7 pounds, 20 percent", []),
+        ("5 \u20ac und 20 %", "5 and 20", ["\u20ac", "%"]),
+        ("\u2764\ufe0f dich", "\u2764 you", []),
         ("Hallo", "Hello 5", []),
     ],
 )
