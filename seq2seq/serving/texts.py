@@ -25,18 +25,21 @@ _LINE_END = re.compile(r"(\r\n|\n|\r)")
 SplitLine = Callable[[str], Sequence[str]]
 """Function that returns the sentences of a line."""
 _SPACE = " \t\n\f\r"
-_CODE = frozenset({"code", "kbd", "pre", "samp", "textarea", "var"})
+_CODE = frozenset({"code", "kbd", "math", "pre", "samp", "textarea", "var"})
 """Elements whose text is not translated."""
 _INLINE = frozenset({
-    "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "del", "dfn", "em", "font", "i",
-    "ins", "label", "mark", "q", "s", "small", "span", "strike", "strong", "sub", "sup", "tt", "u",
+    "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "data", "del", "dfn", "em", "font",
+    "i", "ins", "label", "mark", "nobr", "q", "s", "small", "span", "strike", "strong", "sub",
+    "sup", "time", "tt", "u",
 })  # fmt: skip
 """Elements that are part of a sentence."""
+_RAISED = frozenset({"sub", "sup"})
 _MOST_NODES = 100
 """An inline tag with this many nodes or more counts as a block."""
 _ATTRIBUTES = ("alt", "title")
-_CHUNK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|\w+|\s+|[^\w\s]")
-"""A word, a Chinese or Japanese character, a punctuation mark, or white space."""
+_CHUNK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|\w+|\[\d+\]|\s+|[^\w\s]")
+"""A word, a Chinese or Japanese character, a footnote, a punctuation mark, or white space."""
+_WORD = re.compile(r"\[?\w")
 
 _TAG = re.compile(
     r"<!--.*?-->|<(script|style)\b.*?</\1|(?P<tag><[a-z][^>]*>)|&\w+;", re.DOTALL | re.I
@@ -106,7 +109,8 @@ class SplitHtml:
 
     Inline tags such as `<b>` are part of a sentence. In the translation, each tag is around the
     words that attend to the words inside it. Scripts, styles, comments, code, and elements with
-    `translate="no"` or the class `notranslate` stay. The texts of `alt` and `title` are translated.
+    `translate="no"` or the class `notranslate` stay; a comment or `<wbr>` inside a sentence goes to
+    its end. The texts of `alt` and `title` are translated.
 
     Raises:
         ValueError: The text cannot be read as HTML.
@@ -168,7 +172,12 @@ class SplitHtml:
                 nodes = list(group)
                 inner = [node for node in nodes if _is_translated(node)]
                 if is_inline:
-                    runs.append(nodes)
+                    visible = [
+                        place
+                        for place, node in enumerate(nodes)
+                        if not _is_hidden(node) and node.get_text().strip(_SPACE)
+                    ]
+                    runs.append(nodes[visible[0] : visible[-1] + 1] if visible else [])
                     for tag in inner:
                         tags += (tag, *tag.find_all())
                 else:
@@ -222,6 +231,7 @@ class SplitHtml:
         new: list[PageElement] = []
         open_tags: list[tuple[Tag, Tag]] = []  # the tag in the run, and its copy
         first, last = run.edges
+        hidden = [each for node in run.nodes for each in _with_inner(node) if _is_hidden(each)]
         for text, path in ((first, ()), *pieces, (last, ())):
             depth = len(_shared(path, [tag for tag, _ in open_tags]))
             del open_tags[depth:]
@@ -234,7 +244,9 @@ class SplitHtml:
         run.nodes[0].insert_before(*new)
         for node in run.nodes:
             node.extract()
-        return new
+        if hidden:
+            new[-1].insert_after(*hidden)
+        return [*new, *hidden]
 
 
 def _parse(text: str) -> "BeautifulSoup":
@@ -278,14 +290,28 @@ def _is_translated(node: "PageElement") -> "TypeGuard[Tag]":
 
 def _is_inline(node: "PageElement") -> bool:
     """Return whether a node is text, or an inline tag around text and other inline tags."""
-    from bs4.element import NavigableString, Tag
+    from bs4.element import NavigableString
 
-    inner = list(islice(node.descendants, _MOST_NODES)) if isinstance(node, Tag) else []
-    return len(inner) < _MOST_NODES and all(
-        type(each) is NavigableString  # not a comment, which is a kind of it
-        or (_is_translated(each) and each.name in _INLINE and each.contents)
-        for each in (node, *inner)
+    nodes = list(islice(_with_inner(node), _MOST_NODES + 1))
+    return len(nodes) <= _MOST_NODES and all(
+        type(each) is NavigableString  # neither a comment nor a script, which are kinds of it
+        or _is_hidden(each)
+        or (_is_translated(each) and each.name in _INLINE and each.get_text())
+        for each in nodes
     )
+
+
+def _with_inner(node: "PageElement") -> Iterable["PageElement"]:
+    from bs4.element import Tag
+
+    return (node, *node.descendants) if isinstance(node, Tag) else (node,)
+
+
+def _is_hidden(node: "PageElement") -> bool:
+    """Return whether a node inside a sentence shows nothing."""
+    from bs4.element import Comment, Tag
+
+    return isinstance(node, Comment) or (isinstance(node, Tag) and node.name == "wbr")
 
 
 def _texts(nodes: Iterable["PageElement"], path: Path) -> Iterable[tuple[str, Path]]:
@@ -295,7 +321,7 @@ def _texts(nodes: Iterable["PageElement"], path: Path) -> Iterable[tuple[str, Pa
     for node in nodes:
         if isinstance(node, Tag):
             yield from _texts(node.children, (*path, node))
-        else:
+        elif not _is_hidden(node):
             yield str(node), path
 
 
@@ -315,27 +341,38 @@ def _place(source: str, target: str, paths: list[Path], offsets: Offsets) -> lis
         end = start + len(chunk)
         inside = [place for own, place in offsets if start <= own < end]
         sources = inside or sources[-1:]
-        is_word = chunk[0].isalnum() or chunk[0] == "_" or not (inside or chunk.isspace())
+        is_word = _WORD.match(chunk) or not (inside or chunk.isspace())
         path = paths[min(sources[0], len(paths) - 1)] if is_word and sources else None
         chunks += chunk if chunk in split else [chunk]
         found += split.get(chunk, [path])
         start = end
-    _place_lost_tags(found, chunks, paths)
+    _place_lost_tags(source, paths, chunks, found)
     return list(zip(chunks, _filled(found, paths[0], paths[-1]), strict=True))
 
 
-def _place_lost_tags(found: list[Path | None], chunks: list[str], paths: list[Path]) -> None:
-    """Put each tag that no word attends to around the word at the same place in the sentence."""
-    words = [place for place, chunk in enumerate(chunks) if not chunk.isspace()]
-    if not words:
-        return
-    for start, path in enumerate(paths):
-        if start and path is paths[start - 1]:
-            continue
+def _place_lost_tags(
+    source: str, paths: list[Path], chunks: list[str], found: list[Path | None]
+) -> None:
+    """Put each tag that no word attends to around its own text, or at the same place.
+
+    A raised or lowered text, such as a footnote, is added to the translation that lacks it.
+    """
+    start = 0
+    for _, group in groupby(paths, id):
+        path, end = paths[start], start + len(list(group))
         kept = {id(tag) for each in found for tag in each or ()}
-        if any(id(tag) not in kept for tag in path):
-            place = words[int(start / len(paths) * len(words))]
+        lost = [tag for tag in path if id(tag) not in kept]
+        own = source[start:end]
+        same = [place for place, chunk in enumerate(chunks) if chunk == own]
+        alike = [place for place, chunk in enumerate(chunks) if chunk.isspace() == own.isspace()]
+        if lost and (places := same[:1] or alike):
+            place = places[int(start / len(paths) * len(places))]
+            if not same and any(tag.name in _RAISED for tag in lost):
+                place += 1
+                chunks.insert(place, own)
+                found.insert(place, None)
             found[place] = path
+        start = end
 
 
 def _filled(found: list[Path | None], first: Path, last: Path) -> list[Path]:

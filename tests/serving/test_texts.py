@@ -66,6 +66,12 @@ def test_chinese_translations_are_joined_without_spaces(read):
             "<script>a<b</script><style>a</style><!-- a -->B",
         ),
         ("<i>10<sup>9</sup> t</i> CO<sub>2</sub>", "<i>10<sup>9</sup> T</i> CO<sub>2</sub>"),
+        (
+            "<!-- a -->b<!-- --> <time>5</time><!-- --> c<wbr/>d <!-- e -->",
+            "<!-- a -->B <time>5</time> CD <!-- --><!-- --><wbr/><!-- e -->",
+        ),
+        ("Ja.<sup>[1]</sup> Es<b> </b>ist", "JA.<sup>[1]</sup> ES<b> </b>IST"),
+        ("<math><mi>x</mi></math>a", "<math><mi>x</mi></math>A"),
         ("<pre>a\n <b>b</b></pre><code>a</code>c", "<pre>a\n <b>b</b></pre><code>a</code>C"),
         ('<code><a title="b">a</a></code>c', '<code><a title="b">a</a></code>C'),
         ('<i translate="no">:a: <b>b</b></i>c', '<i translate="no">:a: <b>b</b></i>C'),
@@ -122,6 +128,9 @@ def test_tags_follow_the_words_that_attend_to_their_words():
     [
         ("a <b>b</b> c", [0, 0, 4], "A <b>B</b> C"),
         ("<b>a</b> c <b>a</b>", [0, 2, 2], "<b>A</b> B <b>C</b>"),
+        ("a b<sup>2</sup> c", [0, 2, 5], "A B<sup>2</sup> C"),
+        ("a <sup>C</sup> b", [0, 0, 4], "A B <sup>C</sup>"),
+        ("a<b> </b>b c", [0, 2, 4], "A<b> </b>B C"),
     ],
 )
 def test_a_tag_without_an_attending_word_is_kept(html, sources, expected):
