@@ -33,7 +33,6 @@ _INLINE = frozenset({
     "sup", "time", "tt", "u",
 })  # fmt: skip
 """Elements that are part of a sentence."""
-_RAISED = frozenset({"sub", "sup"})
 _MOST_NODES = 100
 """An inline tag with this many nodes or more counts as a block."""
 _ATTRIBUTES = ("alt", "title")
@@ -343,6 +342,8 @@ def _place(source: str, target: str, paths: list[Path], offsets: Offsets) -> lis
         sources = inside or sources[-1:]
         is_word = _WORD.match(chunk) or not (inside or chunk.isspace())
         path = paths[min(sources[0], len(paths) - 1)] if is_word and sources else None
+        if any(_is_note(tag) and chunk not in tag.get_text() for tag in path or ()):
+            path = None
         chunks += chunk if chunk in split else [chunk]
         found += split.get(chunk, [path])
         start = end
@@ -350,12 +351,17 @@ def _place(source: str, target: str, paths: list[Path], offsets: Offsets) -> lis
     return list(zip(chunks, _filled(found, paths[0], paths[-1]), strict=True))
 
 
+def _is_note(tag: "Tag") -> bool:
+    """Return whether a tag is around a footnote, an exponent or another raised text of no words."""
+    return tag.name in ("sub", "sup") and not any(map(str.isalpha, tag.get_text()))
+
+
 def _place_lost_tags(
     source: str, paths: list[Path], chunks: list[str], found: list[Path | None]
 ) -> None:
     """Put each tag that no word attends to around its own text, or at the same place.
 
-    A raised or lowered text, such as a footnote, is added to the translation that lacks it.
+    A footnote or an exponent is added to the translation that lacks it.
     """
     start = 0
     for _, group in groupby(paths, id):
@@ -367,7 +373,7 @@ def _place_lost_tags(
         alike = [place for place, chunk in enumerate(chunks) if chunk.isspace() == own.isspace()]
         if lost and (places := same[:1] or alike):
             place = places[int(start / len(paths) * len(places))]
-            if not same and any(tag.name in _RAISED for tag in lost):
+            if not same and any(map(_is_note, lost)):
                 place += 1
                 chunks.insert(place, own)
                 found.insert(place, None)
