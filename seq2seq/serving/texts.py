@@ -375,7 +375,10 @@ def _place_lost_tags(
             place = places[int(start / len(paths) * len(places))]
             if not same and any(map(_is_note, lost)):
                 place += 1
-                chunks.insert(place, own)
+                space = (
+                    " " * chunks[place - 1].isdecimal()
+                )  # 50 with a footnote 2 is not 50 squared
+                chunks.insert(place, space + own)
                 found.insert(place, None)
             found[place] = path
         start = end

@@ -129,6 +129,7 @@ def test_tags_follow_the_words_that_attend_to_their_words():
         ("a <b>b</b> c", [0, 0, 4], "A <b>B</b> C"),
         ("<b>a</b> c <b>a</b>", [0, 2, 2], "<b>A</b> B <b>C</b>"),
         ("a b<sup>2</sup> c", [0, 3, 5], "A B<sup>2</sup> C"),
+        ("b<sup>2</sup> a 5", [0, 3, 5], "A<sup>2</sup> B C"),
         ("a <sup>C</sup> b", [0, 0, 4], "A B <sup>C</sup>"),
         ("a<b> </b>b c", [0, 2, 4], "A<b> </b>B C"),
     ],
