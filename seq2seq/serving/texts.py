@@ -367,18 +367,16 @@ def _place_lost_tags(
     for _, group in groupby(paths, id):
         path, end = paths[start], start + len(list(group))
         kept = {id(tag) for each in found for tag in each or ()}
-        lost = [tag for tag in path if id(tag) not in kept]
-        own = source[start:end]
-        same = [place for place, chunk in enumerate(chunks) if chunk == own]
-        alike = [place for place, chunk in enumerate(chunks) if chunk.isspace() == own.isspace()]
-        if lost and (places := same[:1] or alike):
+        if lost := [tag for tag in path if id(tag) not in kept]:
+            own = source[start:end]
+            same = [place for place, chunk in enumerate(chunks) if chunk == own]
+            alike = [place for place, each in enumerate(chunks) if each.isspace() == own.isspace()]
+            places = same[:1] or alike or [0]
             place = places[int(start / len(paths) * len(places))]
             if not same and any(map(_is_note, lost)):
+                gap = " " * chunks[place].isdecimal()  # 50 with a footnote 2 is not 50 squared
                 place += 1
-                space = (
-                    " " * chunks[place - 1].isdecimal()
-                )  # 50 with a footnote 2 is not 50 squared
-                chunks.insert(place, space + own)
+                chunks.insert(place, gap + own)
                 found.insert(place, None)
             found[place] = path
         start = end
