@@ -7,8 +7,10 @@ import html
 import html.entities
 import re
 import warnings
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from itertools import groupby, islice, takewhile, zip_longest
+from itertools import chain, groupby, islice, takewhile, zip_longest
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 import numpy as np
@@ -303,7 +305,7 @@ def _is_inline(node: "PageElement") -> bool:
 def _with_inner(node: "PageElement") -> Iterable["PageElement"]:
     from bs4.element import Tag
 
-    return (node, *node.descendants) if isinstance(node, Tag) else (node,)
+    return chain((node,), node.descendants if isinstance(node, Tag) else ())
 
 
 def _is_hidden(node: "PageElement") -> bool:
@@ -336,9 +338,11 @@ def _place(source: str, target: str, paths: list[Path], offsets: Offsets) -> lis
     found: list[Path | None] = []
     start = 0
     sources: list[int] = []
+    starts = [own for own, _ in offsets]
     for chunk in (match[0] for match in _CHUNK.finditer(target)):
         end = start + len(chunk)
-        inside = [place for own, place in offsets if start <= own < end]
+        tokens = slice(bisect_left(starts, start), bisect_left(starts, end))
+        inside = [place for _, place in offsets[tokens]]
         sources = inside or sources[-1:]
         is_word = _WORD.match(chunk) or not (inside or chunk.isspace())
         path = paths[min(sources[0], len(paths) - 1)] if is_word and sources else None
@@ -364,10 +368,10 @@ def _place_lost_tags(
     A footnote or an exponent is added to the translation that lacks it.
     """
     start = 0
+    kept = Counter(id(tag) for each in found for tag in each or ())
     for _, group in groupby(paths, id):
         path, end = paths[start], start + len(list(group))
-        kept = {id(tag) for each in found for tag in each or ()}
-        if lost := [tag for tag in path if id(tag) not in kept]:
+        if lost := [tag for tag in path if not kept[id(tag)]]:
             own = source[start:end]
             same = [place for place, chunk in enumerate(chunks) if chunk == own]
             alike = [place for place, each in enumerate(chunks) if each.isspace() == own.isspace()]
@@ -378,6 +382,8 @@ def _place_lost_tags(
                 place += 1
                 chunks.insert(place, gap + own)
                 found.insert(place, None)
+            kept.subtract(map(id, found[place] or ()))
+            kept.update(map(id, path))
             found[place] = path
         start = end
 
