@@ -19,7 +19,7 @@ class SentenceRules {
       + `${WHITE}*|${WHITE}+|(?<=[.!?])(?=${LETTER}))`, "gu");
     this.closing = make(`^(?:${closer}(?:${WHITE}|$)|${stop})`);
     this.quotedEnd = make(`${stop}${closer}+$`);
-    this.closed = make(`(?:${rules.footnote}|${closer}|${WHITE})*$`);
+    this.closed = make(`(?:(?<!${WHITE})(?:${rules.footnote})|${closer}|${WHITE})*$`);
     this.glued = make(`(?<!${NO_WHITE})${rules.before_glued}$`);
     this.afterGlued = make(`^${rules.after_glued}`);
     this.stopped = make(`${stop}$`);
