@@ -180,7 +180,8 @@ def _next_commands(config: TrainConfig, path: Path) -> str:
     words = [python] * (script.suffix == ".py") + [translate, f"checkpoint={path}"]
     if config.plugins:
         words.append(as_argument(config.plugins))
-    files = [f"hypotheses={path}/valid.hyp", f"reference={path}/valid.ref"]
+    name = "test" if (path / "test.hyp").exists() else "valid"
+    files = [f"hypotheses={path}/{name}.hyp", f"reference={path}/{name}.ref"]
     modules = {
         "look": ["tensorboard.main", "--logdir", str(path.parent)],
         "score": ["seq2seq.cli.score", *files],

@@ -192,7 +192,7 @@ def _read_csv(path: Path) -> list[tuple[int, list[str]]]:
     """Return the cells of each row, with the number of its first line."""
     csv.field_size_limit(2**31 - 1)  # rules of the text drop long cells
     tables, errors = [], []
-    for delimiter in ",;":
+    for delimiter in ",;\t":
         reader = csv.reader(
             (f"{line}\n" for line in _lines(path)), delimiter=delimiter, strict=True
         )
@@ -209,12 +209,13 @@ def _read_csv(path: Path) -> list[tuple[int, list[str]]]:
         tables.append((number if width > 1 else 0, rows))
     if not tables:
         raise ValueError(f"{errors[0]}save the table as .tsv, without quotes")
-    if len(tables) == 2 and tables[0][0] == tables[1][0] > 0:
+    tables.sort(key=lambda table: table[0], reverse=True)
+    if len(tables) > 1 and tables[0][0] == tables[1][0] > 0:
         raise ValueError(
-            f"{path}: commas and semicolons give equally many rows the same number of cells; save "
-            "the table as .tsv"
+            f"{path}: commas, semicolons or tabs give equally many rows the same number of cells; "
+            "save the table as .tsv"
         )
-    return max(tables, key=lambda table: table[0])[1]
+    return tables[0][1]
 
 
 def _read_memory(

@@ -176,7 +176,10 @@ def _write(checkpoint: Checkpoint, folder: Path, precision: ExportPrecision) -> 
         quantize_graphs(folder)
         write_runtime(folder, runtime)
         OnnxTranslator.load(folder)  # loading runs the graphs once
-        logger.info("precision=int8: the other sentences of a batch may change a translation")
+        logger.info(
+            "precision=int8: checked before the rounding to int8, which changes some translations, "
+            "and so do the other sentences of a batch"
+        )
 
 
 class _Outputs(NamedTuple):

@@ -65,7 +65,7 @@ _LINES = {
     "lost": (
         "numbers, codes, addresses, tags or emoji of the source that the translation lacks: "
         "%(lost)d",
-        "a model copies them if it was trained with tokenizer.protect",
+        "tokenizer.protect decides which of them a model is trained to copy",
     ),
     "empty": (
         "sentences whose translation is empty: %(empty)d of %(sentences)d",

@@ -110,6 +110,9 @@ PATTERNS: Mapping[str, str] = {
 }
 """Patterns of the kinds of spans that can be protected; at one place, the earlier kind counts."""
 
+DECIMALS = rf"(?:(?<![^{_BEFORE}]){_MINUS}|{_WORD_START})[\d]+(?:[.,][\d]+)+{_WORD_END}"
+"""Numbers that another language may write with other marks, such as 277,70 and 277.70."""
+
 
 class ModelText(NamedTuple):
     """A text as the model reads it, and the originals of its protected spans."""

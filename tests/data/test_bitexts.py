@@ -94,6 +94,12 @@ def read(tmp_path, files, **options):
             [("a.csv:2", "de", "en", "header"), ("a.csv:3", "ein\nHund", 'a; "b"', None)],
         ),
         (
+            {"a.csv": '"Hund"\t"dog"\n"ein ""a"""\t"b"\n'},
+            {},
+            (None, None),
+            [("a.csv:1", "Hund", "dog", None), ("a.csv:2", 'ein "a"', "b", None)],
+        ),
+        (
             {"a.csv": '"Ja, ein";"Yes, a"\nzwei;two\n"drei;x";three;\nvier;four;x\n'},
             {},
             (None, None),
@@ -226,7 +232,7 @@ def test_a_placeholder_of_xliff_becomes_what_it_shows(tmp_path, xml, text):
             "damaged PO file",
         ),
         ({"a.csv": 'ein,a\n"zwei,two\ndrei,three\n'}, {}, r"a\.csv:2: unexpected end of data; dou"),
-        ({"a.csv": "Ja, ein;Yes a\n"}, {}, r"a\.csv: commas and semicolons give equally many rows"),
+        ({"a.csv": "Ja, ein;Yes a\n"}, {}, r"a\.csv: commas, semicolons or tabs give equally"),
         ({"a.csv": "Ja\rein,Yes\n"}, {}, r"a\.csv:1: new-line character seen in unquoted field"),
         ({"a.tsv": "Hund\tdog\n".encode("utf-16-le")}, {}, "a.tsv is UTF-16LE, .* -f UTF-16LE"),
         (

@@ -15,7 +15,16 @@ from seq2seq.data.config import DataConfig, FilesConfig, Normalization, Tokenize
 from seq2seq.data.corpus import Corpus, Pair, converted
 from seq2seq.registry import Registry
 from seq2seq.special_tokens import UNK
-from seq2seq.text.rules import IDENTITY, KEPT, PATTERNS, SYMBOLS, TextRules, lowered, split_words
+from seq2seq.text.rules import (
+    DECIMALS,
+    IDENTITY,
+    KEPT,
+    PATTERNS,
+    SYMBOLS,
+    TextRules,
+    lowered,
+    split_words,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -382,10 +391,17 @@ _FEWEST_SPANS = 50
 _ENOUGH_SPANS, _SMALLEST_SHARE = 20, 0.4
 """A kind that has at least this many spans is protected only if targets copy at least this share of
 the spans."""
+_DECIMAL = "decimals"
+_FREQUENT = 0.01
+"""Number of decimals for each pair from which a model learns to rewrite them."""
 
 
 def choose_rules(config: TokenizerConfig, corpus: Corpus) -> TextRules:
-    """Return the rules of a configuration; `protect=null` means the kinds that a corpus copies."""
+    """Return the rules of a configuration; `protect=null` means the kinds that a corpus copies.
+
+    Decimal numbers are a kind of their own if they are frequent: with 277,70 for 277.70, they are
+    rewritten in text that copies all other numbers. Rare ones could not be learned.
+    """
     normalizes = config.normalization is not Normalization.identity
     names = list(PATTERNS) if config.protect is None else config.protect
     own = (name[1:-1] for name in names if name not in PATTERNS)
@@ -399,29 +415,37 @@ def choose_rules(config: TokenizerConfig, corpus: Corpus) -> TextRules:
     if config.protect is not None:
         return rules
     found, copied = Counter[str](), Counter[str]()
+    num_pairs = 0
     for pair in corpus:
+        num_pairs += 1
         source, target = map(rules.normalize, (pair.source, pair.target))
         available = Counter(match[0] for match in rules.matches(target))
         for match in rules.matches(source):
-            kind = str(match.lastgroup)
+            is_decimal = match.lastgroup == "numbers" and re.fullmatch(DECIMALS, match[0])
+            kind = _DECIMAL if is_decimal else str(match.lastgroup)
             found[kind] += 1
             copied[kind] += available[match[0]] > 0
             available[match[0]] -= 1
     if copied.total() < _FEWEST_SPANS:
         return TextRules(normalizes)
-    rare = {kind for kind in PATTERNS if found[kind] < _ENOUGH_SPANS}
+    kinds = [*PATTERNS, _DECIMAL]
+    rare = {kind for kind in kinds if found[kind] < _ENOUGH_SPANS}
+    if found[_DECIMAL] < _FREQUENT * num_pairs:
+        rare.add(_DECIMAL)
     chosen = rare | {kind for kind in found if copied[kind] >= _SMALLEST_SHARE * found[kind]}
     logger.info(
         "%s: spans of the source that are also in the target: %s",
         corpus.name,
         ", ".join(
             f"{kind} {copied[kind]} of {found[kind]}{'' if kind in chosen else ' (not protected)'}"
-            for kind in PATTERNS
+            for kind in kinds
         ),
     )
-    return TextRules(
-        normalizes, {kind: patterns[kind] for kind in patterns if kind in chosen | {KEPT}}
-    )
+    if _DECIMAL not in chosen:
+        kept = "|".join(filter(None, (kept, DECIMALS)))
+    patterns = {KEPT: kept} if kept else {}
+    patterns |= {kind: PATTERNS[kind] for kind in PATTERNS if kind in chosen}
+    return TextRules(normalizes, patterns)
 
 
 def model_pair(pair: Pair, rules: TextRules, *, is_training: bool = True) -> Pair:

@@ -75,6 +75,19 @@ def test_the_kinds_that_the_training_text_copies_are_protected(caplog):
     assert not too_few.patterns
 
 
+def test_decimal_numbers_that_the_training_text_rewrites_are_not_protected(caplog):
+    prices = [(f"Nr. {place}: {place},50 Euro", f"no. {place}: {place}.50") for place in range(50)]
+
+    with caplog.at_level("INFO"):
+        rules = train_tokenizers(CHARACTERS, list_corpus(prices)).source.rules
+
+    assert rules.prepare("7 um 12:30, -1,50 oder 1.250,50").spans == ("7", "12:30")
+    assert "numbers 50 of 50" in caplog.text
+    assert "decimals 0 of 50 (not protected)" in caplog.text
+    seldom = train_tokenizers(CHARACTERS, list_corpus([*prices, *[("ja", "yes")] * 5000])).source
+    assert seldom.rules.prepare("1,50").spans == ("1,50",)
+
+
 @pytest.fixture(scope="module", params=CONFIGS)
 def tokenizers(request):
     return train_tokenizers(CONFIGS[request.param], CORPUS)
