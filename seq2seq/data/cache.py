@@ -50,7 +50,7 @@ _MARKER = "complete.json"
 """File that is written last, with the sizes of the other files."""
 _ABANDONED_AFTER = 24 * 3600.0
 """Seconds after which a hidden path counts as abandoned; no write takes so long."""
-_FORMAT = 14
+_FORMAT = 15
 _SKIPPED = {
     "empty_lines": "with an empty side (data.empty_lines=skip)",
     "invalid_utf8": "that are not UTF-8 (data.invalid_utf8=skip)",
