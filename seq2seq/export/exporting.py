@@ -177,8 +177,8 @@ def _write(checkpoint: Checkpoint, folder: Path, precision: ExportPrecision) -> 
         write_runtime(folder, runtime)
         OnnxTranslator.load(folder)  # loading runs the graphs once
         logger.info(
-            "precision=int8: checked before the rounding to int8, which changes some translations, "
-            "and so do the other sentences of a batch"
+            "precision=int8: the check ran before the rounding to int8, which changes some "
+            "translations; so may the other sentences of a batch"
         )
 
 

@@ -256,11 +256,10 @@ def in_capitals(text: str) -> bool:
         >>> in_capitals("NATO"), in_capitals("DER Hund")
         (False, False)
     """
+    text = text.replace("\u00df", "\u1e9e")  # few write the capital letter
     words = [
         word
-        for token in text.replace("\u00df", "\u1e9e").split(
-            " "
-        )  # the capital letter of \u00df is new
+        for token in text.split(" ")
         if not _CODED.search(token)
         for word in _LETTERS.findall(token)
     ]

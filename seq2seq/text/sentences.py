@@ -65,7 +65,7 @@ WITHOUT_WORDS: Mapping[str, str] = {
 _WITHOUT_WORDS = re.compile("|".join(WITHOUT_WORDS.values()))
 _TAG = re.compile(PATTERNS["tags"])
 _SPACE = re.compile(r"\s+")
-_SPEECH = re.compile(r"[-\u2013\u2014][^\W\d_]")
+_SPEECH = re.compile(str(RULES["speech"]))
 _LIST_MARKER = re.compile(str(RULES["list_marker"]))
 _WITHOUT_SPACES = re.compile(f"[{RULES['without_spaces']}]")
 

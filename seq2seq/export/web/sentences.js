@@ -39,7 +39,7 @@ class SentenceRules {
     this.white = make(`${WHITE}+`);
     this.outerWhite = make(`^${WHITE}+|${WHITE}+$`, "gu");
     this.marker = make(`^(?:(?:${any("markers")}|\\p{So}|\\p{Sm}|\\p{Sk})+|${rules.list_marker})$`);
-    this.speech = make(`^[-\\u2013\\u2014]${LETTER}`);
+    this.speech = make(`^${rules.speech}`);
     this.firstWithoutSpaces = make(`^[${rules.without_spaces}]`);
     this.lastWithoutSpaces = make(`[${rules.without_spaces}]$`);
   }
