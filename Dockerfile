@@ -9,7 +9,7 @@ COPY constraints.txt ./
 
 FROM environment AS build-onnx
 
-RUN pip install --constraint constraints.txt numpy lazy-loader onnxruntime 'sentencepiece>=0.2,<0.2.2' hydra-core jinja2 fastapi uvicorn prometheus-client beautifulsoup4 python-multipart
+RUN pip install --constraint constraints.txt numpy lazy-loader onnxruntime 'sentencepiece>=0.2,<0.2.2' hydra-core jinja2 fastapi uvicorn prometheus-client python-multipart
 COPY pyproject.toml README.md LICENSE ./
 COPY configs configs
 COPY data data

@@ -10,7 +10,7 @@ OWNERS = {
     "torchtext": {"seq2seq.data.tokenizers"},
 }
 """The packages that may import these; import-linter checks the rest (pyproject.toml)."""
-SLOW = {"bs4", "matplotlib", "sacrebleu", "sacremoses", "torchtext"}
+SLOW = {"matplotlib", "sacrebleu", "sacremoses", "torchtext"}
 """Packages that are imported in functions, because they load slowly."""
 
 

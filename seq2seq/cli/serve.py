@@ -54,9 +54,8 @@ def serve(config: ServeConfig) -> None:
         from seq2seq.serving.app import Service
         from seq2seq.serving.server import bind, raise_file_limit, serve_until_stopped
 
-        for package in ("bs4", "python_multipart"):  # which a request may need
-            if find_spec(package) is None:
-                raise ModuleNotFoundError(name=package)
+        if find_spec("python_multipart") is None:  # which a request may need
+            raise ModuleNotFoundError(name="python_multipart")
     # These warnings are for lines of files; a request gets the same counts in its answer.
     logging.getLogger("seq2seq.inference").setLevel(logging.ERROR)
     logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it logs damaged bodies

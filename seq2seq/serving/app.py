@@ -36,7 +36,7 @@ from seq2seq.serving.interface import (
 )
 from seq2seq.serving.metrics import Metrics, Observed
 from seq2seq.serving.models import Load, Models, Pair, ServeConfig
-from seq2seq.serving.texts import SplitHtml, SplitLine, SplitText, attended_offsets, split_text
+from seq2seq.serving.texts import SplitText, split_text
 from seq2seq.visualization.page import render_page
 
 _MOST_WEIGHTS = 250_000
@@ -53,27 +53,23 @@ _PAGE_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-cache",
 }
-Read = Callable[[str, SplitLine], SplitText | SplitHtml]
-"""Function that splits a text into sentences."""
 
 
 class Translated(NamedTuple):
     """The texts of a request with the translations of their sentences."""
 
     pair: Pair
-    texts: Sequence[SplitText | SplitHtml]
+    texts: Sequence[SplitText]
     translations: list[list[Translation]]
     """Translations of the sentences of each text."""
 
     def joined(self, rank: int) -> list[str]:
         """Return each text with its sentences' translations of a rank (0: best), or their last
         ones."""
-        joined = []
-        for text, found in zip(self.texts, self.translations, strict=True):
-            chosen = [each.hypotheses[: rank + 1][-1] for each in found]
-            texts = (each.text for each in chosen)
-            joined.append(text.join(texts, map(attended_offsets, found, chosen)))
-        return joined
+        return [
+            text.join(each.hypotheses[: rank + 1][-1].text for each in found)
+            for text, found in zip(self.texts, self.translations, strict=True)
+        ]
 
 
 class Service:
@@ -202,9 +198,13 @@ class Service:
         fields: Annotated[TranslateFields, Depends(body(TranslateFields))],
     ) -> dict[str, object]:
         """Translate as LibreTranslate does."""
+        if fields.format not in ("text", ""):
+            raise HTTPException(
+                400,
+                f"format={fields.format!r}: this service translates plain text; send format=text",
+            )
         decoding = self._decoding(fields.alternatives + 1)
-        read: Read = split_text if fields.format == "text" else SplitHtml
-        done = await self._translated(request, fields, decoding, read)
+        done = await self._translated(request, fields, decoding)
         ranks = [done.joined(rank) for rank in range(fields.alternatives + 1)]
         distinct = [list(dict.fromkeys(texts)) for texts in zip(*ranks, strict=True)]
         answer: dict[str, list[object]] = {"translatedText": [texts[0] for texts in distinct]}
@@ -224,7 +224,7 @@ class Service:
     ) -> dict[str, object]:
         """Translate with tokens, scores, several translations of each sentence and attention."""
         decoding = self._decoding(fields.n_best, beam=fields.beam)
-        done = await self._translated(request, fields, decoding, split_text)
+        done = await self._translated(request, fields, decoding)
         if fields.attention:
             found = (h for texts in done.translations for each in texts for h in each.hypotheses)
             if sum(math.prod(h.attention_weights.shape) for h in found) > _MOST_WEIGHTS:
@@ -265,7 +265,7 @@ class Service:
         return replace(convert_search(config, BeamConfig), beam_size=beam, n_best=n_best)
 
     async def _translated(
-        self, request: Request, fields: Fields, decoding: DecodingConfig, read: Read
+        self, request: Request, fields: Fields, decoding: DecodingConfig
     ) -> Translated:
         """Translate the texts of a request; a text already in the target language is kept."""
         self._check_key(request, fields)
@@ -276,10 +276,7 @@ class Service:
             return Translated((source, source), echoed, [[] for _ in given])
         pair = self._pair(fields)
         model = self.models[pair]
-        try:
-            texts = [read(text, model.split) for text in given]
-        except ValueError:
-            raise HTTPException(400, "the text is not HTML") from None
+        texts = [split_text(text, model.split) for text in given]
         sentences = [sentence for text in texts for sentence in text.sentences]
         most = max(1, config.max_waiting // _SHARES)
         for sentence in sentences:

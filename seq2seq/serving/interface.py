@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, TypeVar
 from urllib.parse import parse_qs
 
 from fastapi import Request
@@ -44,9 +44,7 @@ class TranslateFields(Fields):
 
     texts: Annotated[Texts, Field(alias="q")]
     alternatives: Annotated[int, Field(ge=0)] = 0
-    format: Annotated[Literal["text", "html"], Field(description="html keeps tags and code")] = (
-        "text"
-    )
+    format: Annotated[str, Field(description="text")] = "text"
 
 
 class DetailFields(Fields):

@@ -52,7 +52,7 @@ def test_a_wrong_argument_is_one_line(refusal, arguments, message):
     assert refusal(serve.main, *arguments).startswith(message)
 
 
-@pytest.mark.parametrize("package", ["bs4", "prometheus_client", "python_multipart", "uvicorn"])
+@pytest.mark.parametrize("package", ["prometheus_client", "python_multipart", "uvicorn"])
 def test_a_service_without_its_packages_is_refused_in_one_line(package):
     code = (
         f"import sys; sys.modules['{package}'] = None; from seq2seq.cli import serve; serve.main()"

@@ -72,7 +72,7 @@ def test_a_text_in_the_language_of_the_target_stays(live):
     text = "Ja. <b>&\r\n"
 
     assert live.translate(text, target="de").content == {"translatedText": text}
-    assert live.translate([text], target="de", format="html", alternatives=1).content == {
+    assert live.translate([text], target="de", alternatives=1).content == {
         "translatedText": [text],
         "alternatives": [[]],
     }
@@ -83,19 +83,12 @@ def test_a_text_in_the_language_of_the_target_stays(live):
     ]
 
 
-def test_html_keeps_its_tags_and_is_limited_as_text_is(live):
-    html = '<p class="a">Ja &amp;<br/>nein. <code>ja</code></p>'
-
-    assert live.translate([html, ""], format="html", alternatives=1).content == {
-        "translatedText": ['<p class="a">JA &amp;<br/>NEIN. <code>ja</code></p>', ""],
-        "alternatives": [['<p class="a">JA &amp;!<br/>NEIN.! <code>ja</code></p>'], []],
-    }
-    silent = '<button title="stumm">stumm</button>'
-    assert live.translate(silent, format="html").content == {"translatedText": silent}
-    for wrong, status in [("<b>" * 101, 413), (f"<b>{'a' * 101}", 413), ("a<b>" * 13, 413)]:
-        assert live.translate(wrong, format="html").status == status
-    refused = live.translate("<![x>", format="html")
-    assert (refused.status, refused.content) == (400, {"error": "the text is not HTML"})
+def test_tags_are_text_and_another_format_is_refused_with_the_way_out(live):
+    assert live.translate("<b>ja</b>").content == {"translatedText": "<B>JA</B>"}
+    assert live.translate("ja", format="").status == 200
+    message = "format='html': this service translates plain text; send format=text"
+    refused = live.translate("<b>ja</b>", format="html")
+    assert (refused.status, refused.content) == (400, {"error": message})
 
 
 def test_details_have_tokens_scores_and_attention(live):
