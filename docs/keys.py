@@ -17,16 +17,16 @@ from typing import NamedTuple
 
 import yaml  # type: ignore[import-untyped]
 
-from seq2seq.checks import Config, FieldType, Mark, Range, as_yaml, field_types, marks_of_keys
+from seq2seq.checks import Config, FieldType, Range, as_yaml, field_types
 from seq2seq.cli.command_line import load_command
 from seq2seq.config.composition import config_directory
 from seq2seq.config.schema import config_groups, load_config
 from seq2seq.config.serialization import flatten
+from seq2seq.training.resume import MAY_CHANGE
 
 _REQUIRED = "required"
 _OWN_TEXT = (f"data.train=[{_REQUIRED}]", f"data.valid=[{_REQUIRED}]")
 _MOST_DEFAULTS = 4
-_RESUME = {Mark.free: "yes", Mark.named: "named", Mark.fixed: "no"}
 _WORDS = {
     bool: "`true` or `false`",
     int: "integer",
@@ -47,8 +47,6 @@ class Key(NamedTuple):
     meaning: str
     needs: str = ""
     """The choices with this key; "" if it belongs to every choice."""
-    resume: str = ""
-    """Whether the key may change when a run is resumed; "" for keys of other commands."""
 
 
 def reference_of_keys() -> str:
@@ -71,8 +69,9 @@ def reference_of_keys() -> str:
         "depends on another choice, the table names the choice. A default that follows another key "
         "has a reference such as `${data.source}` beside it. `null` means none.",
         "",
-        "The column *resume* says whether a key may change when a run is resumed: *yes*; *named*, "
-        "if `resume_changes` names it; or *no*. *as KEY* means that KEY is compared instead.",
+        "A [resumed run](../how-to/resuming.md) may have other values of these keys: "
+        f"{_listed(sorted(MAY_CHANGE - {'decoding'}))}, and of all keys that begin with "
+        "`decoding.`. All other keys must have the values that the run began with.",
         "",
         *_section("train.py", _keys_of_training()),
         "These groups are chosen by name, as in `attention=dot`:",
@@ -164,7 +163,6 @@ def _listed(texts: Sequence[str]) -> str:
 def _keys_with_defaults(config: Config) -> Iterator[Key]:
     meanings = _texts_below(type(config))  # type: ignore[arg-type]  # a class has a hash
     types = field_types(type(config))  # type: ignore[arg-type]
-    marks = marks_of_keys(config)
     for field in fields(config):
         value = getattr(config, field.name)
         if isinstance(value, Config):
@@ -178,11 +176,7 @@ def _keys_with_defaults(config: Config) -> Iterator[Key]:
             for member, text in _texts_below(base).items() if issubclass(base, Enum) else ():
                 meaning += f" `{member}`: {text}"
         key = f"{config.section}.{field.name}".lstrip(".")
-        resume = "".join(text for mark, text in _RESUME.items() if mark in marks[key])
-        if same := re.match(r"Default of (`[^`]+`)", meaning):  # which a resumed run compares
-            resume = f"as {same[1]}"
-        values = _values(types[field.name])
-        yield Key(key, values, default, meaning.strip(), resume=resume)
+        yield Key(key, _values(types[field.name]), default, meaning.strip())
 
 
 def _plain(value: object) -> str:
@@ -232,11 +226,9 @@ def _section(command: str, keys: Iterable[Key]) -> list[str]:
         if (here := key.key.rpartition(".")[0]) != section:
             section = here
             lines += ["", f"### {here}", ""] if here else []
-            heads = ["key", "values", "default", *["resume"] * bool(key.resume), "meaning"]
-            lines += [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+            lines += ["| key | values | default | meaning |", "|---|---|---|---|"]
         needs = f" Only with {key.needs}." if key.needs else ""
-        cells = [f"`{key.key}`", key.values, key.default, *[key.resume] * bool(key.resume)]
-        cells.append(key.meaning + needs)
+        cells = [f"`{key.key}`", key.values, key.default, key.meaning + needs]
         lines.append(f"| {' | '.join(map(_escape, cells))} |")
     return [*lines, ""]
 

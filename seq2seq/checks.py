@@ -1,9 +1,7 @@
 """The base of all configurations, which checks each field against its type and its rules.
 
 A rule is written in the annotation of its field: `beam_size: Annotated[int, Range(1, 10_000)]`. The
-check, its message and the key reference all come from this annotation. The marks of a field say
-what a change of its value means. Marks are also in the annotation, or are given to the class for
-all its fields.
+check, its message and the key reference all come from this annotation.
 """
 
 import json
@@ -106,32 +104,6 @@ class Texts:
         return "made of texts"
 
 
-class Mark(Enum):
-    """The effect of changing a key; each key of a training run has one of the first three
-    marks."""
-
-    free = "free"
-    """A resumed run may use a different value: the key is a budget, or it affects neither the
-    updates nor the choice of the best checkpoint. A new budget moves the end of the cosine
-    schedule."""
-    named = "named"
-    """A resumed run may use a different value if `resume_changes` names the key."""
-    fixed = "fixed"
-    """A resumed run must have the same value, because last.pt contains what the key describes."""
-    scores = "scores"
-    """Validation scores depend on the key; scores from before a change are not compared with later
-    scores."""
-    model = "model"
-    """The meaning of the weights depends on the key; a run that starts from these weights must have
-    the same value."""
-    initial = "initial"
-    """The initial weights depend on the key; only checkpoints with the same value are averaged."""
-    machine = "machine"
-    """Each process of a run may have its own value."""
-    start = "start"
-    """The key says where and how a run starts; a study does not compare it."""
-
-
 Count = Annotated[int, Range(1)]
 Size = Annotated[int, Range(1, 20_000)]
 """Size of a part of a model; the limit keeps a forged file from requesting huge amounts of
@@ -140,8 +112,6 @@ VocabularySize = Annotated[int, Range(1, 1_000_000)]
 Layers = Annotated[int, Range(1, 100)]
 Threads = Annotated[int, Range(1, 1_024)]
 Probability = Annotated[float, Range(0, below=1)]
-Dropout = Annotated[Probability, Mark.named]
-"""Probability of dropping a value; it affects only training, even as a key of the model."""
 Weight = Annotated[float, Range(0)]
 Positive = Annotated[float, Range(above=0)]
 Name = Annotated[str, Filled("a name")]
@@ -156,8 +126,6 @@ class FieldType(NamedTuple):
     """The type or its alternatives, without None; `list` stands for any list."""
     is_optional: bool
     rules: tuple[Rule, ...]
-    marks: frozenset[Enum]
-    """Members of `Mark` or of an enumeration that only one command uses."""
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -173,16 +141,11 @@ class Config:
 
     section: ClassVar[str] = ""
     """Key of the configuration; "" if its fields are top-level keys."""
-    marks: ClassVar[tuple[Mark, ...]] = ()
-    """Marks of the fields that have no marks themselves."""
 
-    def __init_subclass__(
-        cls, *, section: str | None = None, marks: tuple[Mark, ...] | None = None
-    ) -> None:
-        # A subclass may omit both. With slots=True, Python creates the class a second time, and
-        # without them.
+    def __init_subclass__(cls, *, section: str | None = None) -> None:
+        # A subclass may omit it. With slots=True, Python creates the class a second time, and
+        # without it.
         cls.section = cls.section if section is None else section
-        cls.marks = cls.marks if marks is None else marks
 
     def __post_init__(self) -> None:
         types = field_types(type(self))  # type: ignore[arg-type]  # a class has a hash
@@ -208,35 +171,6 @@ def field_types(config_type: type) -> dict[str, FieldType]:
     """Return the type of each field."""
     hints = get_type_hints(config_type, include_extras=True)
     return {field.name: _take_apart(hints[field.name]) for field in fields(config_type)}
-
-
-def marks_of_keys(
-    config: Config, section: str | None = None, inherited: frozenset[Mark] = frozenset()
-) -> dict[str, frozenset[Mark]]:
-    """Return the marks of each key of a configuration and its parts.
-
-    Args:
-        config: The configuration.
-        section: The key that contains it; None: its own section.
-        inherited: Marks of the fields if neither they nor their class have any.
-
-    Example:
-        >>> class SizeConfig(Config, section="size", marks=(Mark.model,)): ...
-        >>> @dataclass(kw_only=True, slots=True)
-        ... class RoomConfig(SizeConfig):
-        ...     width: Count = 3
-        ...     name: Annotated[Name, Mark.free] = "hall"
-        >>> [(key, *marks) for key, marks in marks_of_keys(RoomConfig()).items()]
-        [('size.width', <Mark.model: 'model'>), ('size.name', <Mark.free: 'free'>)]
-    """
-    found: dict[str, frozenset[Mark]] = {}
-    prefix = config.section if section is None else section
-    for name, field_type in field_types(type(config)).items():  # type: ignore[arg-type]
-        key, value = f"{prefix}.{name}".lstrip("."), getattr(config, name)
-        own = frozenset(mark for mark in field_type.marks if isinstance(mark, Mark))
-        marks = own or frozenset(config.marks) or inherited
-        found |= marks_of_keys(value, key, marks) if isinstance(value, Config) else {key: marks}
-    return found
 
 
 def as_yaml(value: object) -> str:
@@ -275,17 +209,15 @@ def _take_apart(hint: object) -> FieldType:
         inner, *added = get_args(hint)
         found = _take_apart(inner)
         rules = tuple(each for each in added if isinstance(each, Rule))
-        marks = frozenset(each for each in added if isinstance(each, Enum))
-        return found._replace(rules=found.rules + rules, marks=found.marks | marks)
+        return found._replace(rules=found.rules + rules)
     if get_origin(hint) in (Union, UnionType):
         parts = [_take_apart(part) for part in get_args(hint)]
         bases = tuple(base for part in parts for base in part.bases if base is not NoneType)
         rules = tuple(rule for part in parts for rule in part.rules)
-        marks = frozenset(mark for part in parts for mark in part.marks)
-        return FieldType(bases, NoneType in get_args(hint), rules, marks)
+        return FieldType(bases, NoneType in get_args(hint), rules)
     base = get_origin(hint) or hint
     known = base if isinstance(base, type) else object
-    return FieldType((known,), hint is NoneType, (), frozenset())
+    return FieldType((known,), hint is NoneType, ())
 
 
 def _check(key: str, value: object, field_type: FieldType) -> object:

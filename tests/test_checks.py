@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated
 
@@ -16,12 +16,10 @@ from seq2seq.checks import (
     Count,
     FilePath,
     Filled,
-    Mark,
     OneOf,
     Range,
     as_yaml,
     field_types,
-    marks_of_keys,
 )
 from seq2seq.cli.command_line import load_command
 from seq2seq.cli.score import ScoreConfig
@@ -188,18 +186,6 @@ def test_a_subclass_has_the_section_and_the_checks_of_its_base() -> None:
 
     with pytest.raises(ValueError, match=r"^shape\.size=0 must be at least 1$"):
         _PluginShape(size=0)
-
-
-def test_a_part_without_a_section_has_the_key_and_the_marks_of_its_field() -> None:
-    @dataclass(kw_only=True, slots=True)
-    class Corner(Config):
-        radius: Count = 3
-
-    @dataclass(kw_only=True, slots=True)
-    class Room(Config, section="room", marks=(Mark.model,)):
-        corner: Corner = field(default_factory=Corner)
-
-    assert marks_of_keys(Room()) == {"room.corner.radius": frozenset([Mark.model])}
 
 
 def test_a_configuration_is_shown_without_its_default_values() -> None:

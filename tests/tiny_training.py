@@ -117,6 +117,7 @@ def training_state(trainer: Trainer) -> TrainingState:
     """Return what last.pt would have besides the weights."""
     return {
         "fingerprint": trainer.data.fingerprint,
+        "valid_fingerprint": trainer.data.valid_fingerprint,
         "progress": asdict(trainer.progress),
         "updater": trainer.updater.state(),
     }

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.attention.normalizers import NORMALIZERS, Normalizer, lengths_to_mask
-from seq2seq.checks import Config, Dropout, Mark
+from seq2seq.checks import Config, Probability
 from seq2seq.registry import Registry
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
-class AttentionConfig(Config, section="attention", marks=(Mark.fixed, Mark.model)):
+class AttentionConfig(Config, section="attention"):
     """Options that all attention types have.
 
     A type derives a dataclass from this class, gives `name` a default value and adds its own
@@ -28,7 +28,7 @@ class AttentionConfig(Config, section="attention", marks=(Mark.fixed, Mark.model
 
     name: str
     """Name of the type in the registry, as in `attention=additive`."""
-    dropout: Dropout = 0.0
+    dropout: Probability = 0.0
     """Probability of dropping a weight before the values are averaged."""
     normalizer: Normalizer = Normalizer.softmax
     """Function that turns scores into weights: softmax, or for sparse weights sparsemax or

@@ -11,9 +11,13 @@ from typing import TypedDict, cast
 import torch
 from torch import Tensor
 
-from seq2seq.checks import Mark
 from seq2seq.config.schema import TrainConfig, build_model
-from seq2seq.config.serialization import config_differences, config_from_dict, config_to_dict
+from seq2seq.config.serialization import (
+    config_differences,
+    config_from_dict,
+    config_to_dict,
+    describes_weights,
+)
 from seq2seq.data.cache import digest
 from seq2seq.data.tokenizers.interface import (
     TokenizerPair,
@@ -37,7 +41,9 @@ class TrainingState(TypedDict):
     """State for resuming a run besides the weights, as tensors and plain types."""
 
     fingerprint: str
-    """Fingerprint of the training corpus."""
+    """Hash of the training corpus."""
+    valid_fingerprint: str
+    """Hash of the validation corpus."""
     progress: dict[str, object]
     updater: dict[str, dict[str, object]]
 
@@ -233,11 +239,15 @@ def average_files(paths: Sequence[str | Path], *, output: str | Path) -> None:
         raise FileNotFoundError(f"output {output}: there is no directory {target.parent}; make it")
     checkpoints = load_checkpoints(paths)
     for path, checkpoint in zip(paths, checkpoints, strict=True):
-        configs = checkpoints[0].config, checkpoint.config
-        if differences := config_differences(*configs, Mark.model, Mark.initial):
+        differences = [
+            str(each)
+            for each in config_differences(checkpoints[0].config, checkpoint.config)
+            if describes_weights(each.key) or each.key in ("seed", "init_from")
+        ]
+        if differences:
             raise ValueError(
                 f"checkpoint={path} has a different model from checkpoint={paths[0]}: "
-                f"{', '.join(map(str, differences))}; average checkpoints of one run, or "
+                f"{', '.join(differences)}; average checkpoints of one run, or "
                 "translate with several as an ensemble"
             )
     save_checkpoint(target, average_checkpoints(checkpoints))

@@ -19,10 +19,10 @@ with imports_in_one_line():
     from seq2seq.cli.command_line import run_command
     from seq2seq.cli.outputs import open_output, write
     from seq2seq.cli.translate_config import (
+        NEED_ATTENTION,
         OutputFormat,
         TranslateConfig,
         UnknownTokens,
-        Use,
         shown,
     )
     from seq2seq.cli.translate_inputs import Inputs, open_inputs, open_progress
@@ -119,7 +119,7 @@ def _load(config: TranslateConfig) -> LineTranslator:
 
 def _check_attention(config: TranslateConfig, translator: LineTranslator) -> None:
     """Raise ValueError if a key needs attention that the model lacks."""
-    for key, given in config.given(Use.attention).items():
+    for key, given in config.given(NEED_ATTENTION).items():
         if translator.num_heads == 0:
             raise ValueError(
                 f"{given} needs attention weights, but checkpoint={shown(config.checkpoint)} "

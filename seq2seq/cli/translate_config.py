@@ -1,12 +1,12 @@
 """The configuration of translate.py."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated
 
-from seq2seq.checks import Config, Count, FilePath, FilePaths, Filled, Range, Threads, field_types
+from seq2seq.checks import Config, Count, FilePath, FilePaths, Filled, Range, Threads
 from seq2seq.cli.command_line import load_command, searches_of
 from seq2seq.cli.outputs import check_overwrites
 from seq2seq.export.folder import check_decoding
@@ -40,17 +40,12 @@ class UnknownTokens(Enum):
     """Replace each unknown word with the source word that has the most attention."""
 
 
-class Use(Enum):
-    """The marks of keys, which say what a key is for."""
-
-    read = "read"
-    """The key names an input file."""
-    written = "written"
-    """The key names an output file."""
-    attention = "attention"
-    """The key needs the attention weights of the model."""
-
-
+NEED_ATTENTION = ("alignments", "attention_plot", "attention_html", "gold")
+"""Keys that need the attention weights of the model."""
+_READ = ("checkpoint", "plugins", "input", "reference", "prefixes", "banned_phrases", "gold")
+"""Keys of input files."""
+_WRITTEN = ("output", "alignments", "attention_html")
+"""Keys of output files."""
 _WITHOUT_EFFECT: dict[str, tuple[object, ...]] = {
     "plugins": ([],),
     "unknown_words": (UnknownTokens.keep,),
@@ -86,34 +81,34 @@ _ONLY_TORCH = (
 class TranslateConfig(Config):
     """The configuration of translate.py."""
 
-    checkpoint: Annotated[FilePaths, Use.read]
+    checkpoint: FilePaths
     """Checkpoint file, or a directory that contains best.pt; several checkpoints make an
     ensemble. With engine=onnx, an exported folder."""
     engine: Engine
-    plugins: Annotated[list[str], Use.read]
+    plugins: list[str]
     """Python files that register the parts of the model, such as its attention type."""
     text: str | None
     """Text to translate instead of an input file."""
-    input: Annotated[FilePaths | None, Use.read]
+    input: FilePaths | None
     """Files to translate; None: standard input."""
-    reference: Annotated[FilePaths | None, Use.read]
+    reference: FilePaths | None
     """Files of reference translations, parallel to the input, to score instead of searching."""
-    prefixes: Annotated[FilePaths | None, Use.read]
+    prefixes: FilePaths | None
     """Files of prefixes, parallel to the input; each translation begins with its prefix, which may
     be empty."""
-    banned_phrases: Annotated[FilePath | None, Use.read]
+    banned_phrases: FilePath | None
     """File of phrases, one on each line, that no translation may contain."""
     unknown_words: UnknownTokens
-    output: Annotated[FilePaths | None, Use.written]
+    output: FilePaths | None
     """One output file for all inputs, or one for each input; None: standard output."""
     output_format: OutputFormat
-    alignments: Annotated[FilePath | None, Use.written, Use.attention]
+    alignments: FilePath | None
     """File for the word links of the best translations, in Pharaoh format."""
-    attention_plot: Annotated[FilePath | None, Use.attention]
+    attention_plot: FilePath | None
     """Directory for an image of the attention of each translation."""
-    attention_html: Annotated[FilePath | None, Use.written, Use.attention]
+    attention_html: FilePath | None
     """HTML file to write, which shows the attention of the best translations."""
-    gold: Annotated[FilePath | None, Use.read, Use.attention]
+    gold: FilePath | None
     """File of gold links in Pharaoh format, to compare with the links of the reference."""
     gold_base: Annotated[int, Range(0, 1)]
     """Whether the gold file counts words from 0 or from 1."""
@@ -138,15 +133,13 @@ class TranslateConfig(Config):
         if reason := next(self._contradictions(), None):
             raise ValueError(reason)
         check_overwrites(
-            read={key: self.paths(key) for key in self.given(Use.read)},
-            written={key: self.paths(key) for key in self.given(Use.written)},
+            read={key: self.paths(key) for key in self.given(_READ)},
+            written={key: self.paths(key) for key in self.given(_WRITTEN)},
         )
 
-    def given(self, use: Use) -> dict[str, str]:
-        """Return the keys with a mark that name a path, each as `key=value`."""
-        types = field_types(type(self))  # type: ignore[arg-type]  # a class has a hash
-        marked = [key for key, each in types.items() if use in each.marks]
-        return {key: self._named(key) for key in marked if self.paths(key)}
+    def given(self, keys: Iterable[str]) -> dict[str, str]:
+        """Return those of some keys that name a path, each as `key=value`."""
+        return {key: self._named(key) for key in keys if self.paths(key)}
 
     def paths(self, key: str) -> list[str]:
         """Return the paths that a key names; there may be none."""

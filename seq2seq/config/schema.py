@@ -15,7 +15,6 @@ from seq2seq.checks import (
     Config,
     Count,
     FilePath,
-    Mark,
     OneOf,
     Positive,
     Probability,
@@ -90,10 +89,10 @@ class Metric(Enum):
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
-class OptimizerConfig(Config, section="training.optimizer", marks=(Mark.named,)):
+class OptimizerConfig(Config, section="training.optimizer"):
     """Optimizer, highest learning rate and gradient clipping."""
 
-    name: Annotated[OptimizerName, Mark.fixed]
+    name: OptimizerName
     """Name of the optimizer."""
     learning_rate: Positive
     """Highest learning rate of the schedule."""
@@ -104,7 +103,7 @@ class OptimizerConfig(Config, section="training.optimizer", marks=(Mark.named,))
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
-class ScheduleConfig(Config, section="training.schedule", marks=(Mark.named,)):
+class ScheduleConfig(Config, section="training.schedule"):
     """The schedule of the learning rate."""
 
     name: ScheduleName
@@ -120,7 +119,7 @@ class ScheduleConfig(Config, section="training.schedule", marks=(Mark.named,)):
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
-class TeacherForcingConfig(Config, section="training.teacher_forcing", marks=(Mark.named,)):
+class TeacherForcingConfig(Config, section="training.teacher_forcing"):
     """The share of steps that get the true previous token instead of the predicted one."""
 
     unit: TeacherForcingUnit
@@ -136,7 +135,7 @@ class TeacherForcingConfig(Config, section="training.teacher_forcing", marks=(Ma
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
-class GuidedAttentionConfig(Config, section="training.guided_attention", marks=(Mark.named,)):
+class GuidedAttentionConfig(Config, section="training.guided_attention"):
     """A second loss that trains attention to follow the word links of the training text."""
 
     weight: Weight
@@ -144,40 +143,40 @@ class GuidedAttentionConfig(Config, section="training.guided_attention", marks=(
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
-class ValidationConfig(Config, section="training.validation", marks=(Mark.named,)):
+class ValidationConfig(Config, section="training.validation"):
     """Intervals of validation, and the use of its results."""
 
     every_updates: Count | None
     """Number of updates between validations; None: validate at the end of every epoch."""
-    metric: Annotated[Metric, Mark.named, Mark.scores]
+    metric: Metric
     """Metric that chooses the best checkpoint."""
     patience: Count | None
     """Number of validations without an improvement after which training stops; None: no such
     stop."""
     keep_best: Count
     """Number of best checkpoints to keep; above 1, each is also kept as step-<n>.pt."""
-    num_samples: Annotated[int, Range(0), Mark.free]
+    num_samples: Annotated[int, Range(0)]
     """Number of sentences whose translations and attention maps go to TensorBoard."""
-    batch_size: Annotated[Count, Mark.free]
+    batch_size: Count
     """Number of sentences translated together."""
-    bleu_tokenize: Annotated[str, OneOf(CHOICES), Mark.named, Mark.scores] = AUTO
+    bleu_tokenize: Annotated[str, OneOf(CHOICES)] = AUTO
     """sacreBLEU's tokenizer for BLEU, in validation and results; auto: chosen by the target
     language."""
-    lowercase: Annotated[bool | None, Mark.named, Mark.scores] = None
+    lowercase: bool | None = None
     """Ignore case in BLEU and chrF; None: only if the tokenizer makes text lower case."""
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
-class TrainingConfig(Config, section="training", marks=(Mark.named,)):
+class TrainingConfig(Config, section="training"):
     """The training configuration; training ends when the first budget is used up."""
 
     name: str
     """Name of the YAML file that the values come from."""
-    max_epochs: Annotated[Count | None, Mark.free]
+    max_epochs: Count | None
     """Maximum number of passes over the training text."""
-    max_updates: Annotated[Count | None, Mark.free]
+    max_updates: Count | None
     """Maximum number of updates of the weights."""
-    max_minutes: Annotated[Positive | None, Mark.free]
+    max_minutes: Positive | None
     """Maximum minutes of training and validation, summed over resumed runs."""
     batching: BatchingConfig
     accumulation: Count
@@ -192,31 +191,31 @@ class TrainingConfig(Config, section="training", marks=(Mark.named,)):
     precision: Precision
     """Number format of matrix products."""
     kernels: Kernels
-    device: Annotated[Device, Mark.free]
+    device: Device
     """Device to train on."""
-    threads: Annotated[Threads | None, Mark.free]
+    threads: Threads | None
     """Number of CPU threads; None: torch's default."""
-    log_every: Annotated[Count, Mark.free]
+    log_every: Count
     """Number of updates between two points of the TensorBoard curves."""
     # Optional keys, which are off or have the usual value by default.
     dropout_warmup_epochs: Weight = 0.0
     """Number of epochs in which dropout rises linearly from 0 to its probabilities; 0: it is
     constant."""
-    ema_decay: Annotated[Probability | None, Mark.fixed] = None
+    ema_decay: Probability | None = None
     """Decay of the moving average of the weights that is validated and kept; None: no average."""
-    freeze_embeddings: Annotated[bool, Mark.fixed] = False
+    freeze_embeddings: bool = False
     """Exclude the embeddings, and an output matrix tied to them, from training."""
     average_best: bool = False
     """Average the `validation.keep_best` best checkpoints at the end; the average becomes best.pt
     if it is better."""
-    save_every_minutes: Annotated[Positive | None, Mark.free] = None
+    save_every_minutes: Positive | None = None
     """Minutes between saves of last.pt; None: save only at validations."""
     coverage_loss: Weight = 0.0
     """Weight of the coverage loss, which penalizes repeated attention to a source token; 0: no such
     loss."""
     losses: dict[str, float] = field(default_factory=dict)
     """Weights of losses of plug-ins, by name, as in +training.losses.NAME=0.1."""
-    monitor: Annotated[Monitor, Mark.free] = Monitor.tensorboard
+    monitor: Monitor = Monitor.tensorboard
     """Service that also receives the training curves; TensorBoard files are always written."""
 
     def __post_init__(self) -> None:
@@ -243,15 +242,15 @@ class TrainingConfig(Config, section="training", marks=(Mark.named,)):
 class TrainConfig(Config):
     """The configuration of a training run."""
 
-    run_name: Annotated[str, Mark.free, Mark.start]
+    run_name: str
     """Name of the run directory."""
-    checkpoint_dir: Annotated[FilePath, Mark.free, Mark.start, Mark.machine]
+    checkpoint_dir: FilePath
     """Directory that contains the run directories."""
-    resume: Annotated[bool | str, OneOf((True, False, "auto")), Mark.free, Mark.start]
+    resume: Annotated[bool | str, OneOf((True, False, "auto"))]
     """Continue the run in the run directory; "auto": continue if there is a run, else begin one."""
-    overwrite: Annotated[bool, Mark.free, Mark.start]
+    overwrite: bool
     """Delete the run in the run directory and start again."""
-    seed: Annotated[int, Mark.named, Mark.initial]
+    seed: int
     """Seed of all random numbers."""
     data: DataConfig
     tokenizer: TokenizerConfig
@@ -260,12 +259,9 @@ class TrainConfig(Config):
     training: TrainingConfig
     decoding: DecodingConfig
     # Optional keys, which are off or have the usual value by default.
-    init_from: Annotated[FilePath | None, Mark.fixed, Mark.initial] = None
+    init_from: FilePath | None = None
     """Checkpoint or run directory that provides the initial weights and the tokenizers."""
-    resume_changes: Annotated[list[str], Mark.free] = field(default_factory=list)
-    """Keys, or groups of keys, that may change when the run is resumed."""
-    # A resumed run finds the type of a plug-in by name, so its file can be moved.
-    plugins: Annotated[list[str], Mark.free, Mark.start] = field(default_factory=list)
+    plugins: list[str] = field(default_factory=list)
     """Python files that register parts, such as attention types; see `load_plugins`."""
 
     def __post_init__(self) -> None:

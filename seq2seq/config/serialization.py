@@ -9,7 +9,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from yaml import AliasToken, YAMLError, scan  # type: ignore[import-untyped]
 
-from seq2seq.checks import Config, Mark, as_yaml, marks_of_keys
+from seq2seq.checks import Config, as_yaml
 from seq2seq.config.composition import (
     RETIRED_KEYS,
     describe_error,
@@ -81,32 +81,29 @@ class Difference(NamedTuple):
     key: str
     first: object
     second: object
-    marks: frozenset[Mark]
-    """Marks that say what a change of the value means."""
 
     def __str__(self) -> str:
         return f"{self.key} ({as_yaml(self.first)} -> {as_yaml(self.second)})"
 
 
-def config_differences(first: TrainConfig, second: TrainConfig, *wanted: Mark) -> list[Difference]:
-    """Return the keys whose values differ; the value of a missing key is "absent".
-
-    Args:
-        first: A configuration.
-        second: Another configuration.
-        wanted: Marks; only keys with at least one of these marks are returned. Without marks: all.
-    """
+def config_differences(first: TrainConfig, second: TrainConfig) -> list[Difference]:
+    """Return the keys whose values differ; the value of a missing key is "absent"."""
     flat = flatten_config(first), flatten_config(second)
-    marks = marks_of_keys(first) | marks_of_keys(second)
     differences = []
     for key in sorted(flat[0].keys() | flat[1].keys()):
         before, after = (part.get(key, "absent") for part in flat)
         if before != after:
-            field = key
-            while field not in marks:  # data.train.news counts as data.train
-                field = field.rpartition(".")[0]
-            differences.append(Difference(key, before, after, marks[field]))
-    return [each for each in differences if not wanted or each.marks & {*wanted}]
+            differences.append(Difference(key, before, after))
+    return differences
+
+
+def describes_weights(key: str) -> bool:
+    """Return whether the meaning of a model's weights depends on a key.
+
+    Dropout affects only training, and word vectors only the initial weights.
+    """
+    is_of_model = key.startswith(("attention.", "model.")) or key == "tokenizer.name"
+    return is_of_model and not key.endswith(("dropout", ".vectors"))
 
 
 def save_config(config: TrainConfig, path: Path) -> None:

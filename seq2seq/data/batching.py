@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from seq2seq.checks import Config, Count, Mark, counted
+from seq2seq.checks import Config, Count, counted
 from seq2seq.data.config import DataConfig, FilesConfig, SentencePieceConfig, TokenizerConfig
 from seq2seq.data.corpus import Corpus
 from seq2seq.data.tokenizers.interface import SamplingTokenizer, TokenizerPair
@@ -349,7 +349,7 @@ class BatchUnit(Enum):
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
-class BatchingConfig(Config, section="training.batching", marks=(Mark.named,)):
+class BatchingConfig(Config, section="training.batching"):
     """Size of the batches, and of the pools that batches are formed from."""
 
     size: Count

@@ -11,7 +11,6 @@ from seq2seq.checks import (
     Config,
     Count,
     FilePath,
-    Mark,
     Name,
     Positive,
     Probability,
@@ -42,7 +41,7 @@ class OnInvalid(Enum):
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
-class DataConfig(Config, section="data", marks=(Mark.named,)):
+class DataConfig(Config, section="data"):
     """Configuration that all kinds of corpora share.
 
     The fields from `vocabulary_size` to `dropout` are defaults that suit the corpus, for keys of
@@ -56,20 +55,19 @@ class DataConfig(Config, section="data", marks=(Mark.named,)):
     """Kind of corpus, such as "files", "grammar" or "multi30k"."""
     source: Name
     """Language code of the source; data=files takes it from the file extensions."""
-    target: Annotated[Name, Mark.named, Mark.scores]
+    target: Name
     """Language code of the target; data=files takes it from the file extensions."""
-    cache_dir: Annotated[FilePath, Mark.free, Mark.machine] = "data/cache"
+    cache_dir: FilePath = "data/cache"
     """Directory that caches tokenizers and token ids."""
-    # When a run is resumed, the keys that refer to the next five values are compared instead.
-    vocabulary_size: Annotated[VocabularySize, Mark.free] = 8000
+    vocabulary_size: VocabularySize = 8000
     """Default of `tokenizer.vocabulary_size`."""
-    max_epochs: Annotated[Count, Mark.free] = 20
+    max_epochs: Count = 20
     """Default of `training.max_epochs`."""
-    batch_tokens: Annotated[Count, Mark.free] = 1500
+    batch_tokens: Count = 1500
     """Default of `training.batching.size`, in target tokens."""
-    learning_rate: Annotated[Positive, Mark.free] = 0.004
+    learning_rate: Positive = 0.004
     """Default of `training.optimizer.learning_rate`."""
-    dropout: Annotated[Probability, Mark.free] = 0.3
+    dropout: Probability = 0.3
     """Default of `model.encoder.hidden_dropout` and of the model's other dropout probabilities."""
     max_length: Count = 100
     """Maximum number of tokens on a side, without EOS."""
@@ -107,11 +105,11 @@ class Multi30kConfig(DataConfig):
     """Multi30k: image captions in English, German, French and Czech."""
 
     is_own_text: ClassVar[bool] = False
-    root: Annotated[FilePath, Mark.free, Mark.machine]
+    root: FilePath
     """Directory of the files; missing files are downloaded into it."""
-    base_url: Annotated[Name, Mark.free]
+    base_url: Name
     """Address of the directory that files are downloaded from."""
-    test: Annotated[Name, Mark.free]
+    test: Name
     """Name of the test set."""
 
     def __post_init__(self) -> None:
@@ -150,19 +148,19 @@ class FilesConfig(DataConfig):
     Source and target may have the same language code, as in paraphrasing or copying.
     """
 
-    train: Annotated[FileSets, Mark.named]
+    train: FileSets
     """Files of the training set."""
     valid: FileSets
     """Files of the validation set."""
     # Optional keys, which are off or have the usual value by default.
-    test: Annotated[FileSets, Mark.free] = None
+    test: FileSets = None
     """Files of the test set; None: no test set."""
-    root: Annotated[FilePath, Mark.free, Mark.machine] = "."
+    root: FilePath = "."
     """Directory that relative paths start from."""
     temperature: Annotated[float, Range(1)] = 1.0
     """Sampling temperature: a corpus of n pairs counts as n ** (1 / temperature). Above 1, small
     corpora get a larger share of an epoch."""
-    allow_tabs: Annotated[bool, Mark.free] = False
+    allow_tabs: bool = False
     """Whether lines of a source or a target file may contain tabs."""
 
     def __post_init__(self) -> None:
@@ -282,10 +280,10 @@ class Normalization(Enum):
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
-class TokenizerConfig(Config, section="tokenizer", marks=(Mark.fixed,)):
+class TokenizerConfig(Config, section="tokenizer"):
     """Configuration that all tokenizers share."""
 
-    name: Annotated[str, Mark.fixed, Mark.model]
+    name: str
     """Kind of tokenizer: "bpe", "characters", "unigram" or "words"."""
     vocabulary_size: VocabularySize
     """Maximum number of tokens in a vocabulary, including the special ones and symbols."""
@@ -380,11 +378,11 @@ class SentencePieceConfig(TokenizerConfig):
     The output layer then has no other tokens. A token has the same id in both languages.
     """
     # Optional keys, which are off by default.
-    sampling_alpha: Annotated[Weight, Mark.named] = 0.0
+    sampling_alpha: Weight = 0.0
     """Strength of segmentation sampling; above 0, each epoch segments the training text
     differently. BPE: probability of leaving out a merge. Unigram: exponent of the segmentations'
     probabilities; smaller values give more variety."""
-    sampling_nbest: Annotated[int, Mark.named] = -1
+    sampling_nbest: int = -1
     """Number of best segmentations to draw from, for unigram models; -1 draws from all."""
 
     def __post_init__(self) -> None:

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
-from seq2seq.checks import Config, Dropout, FilePath, Layers, Mark, Size
+from seq2seq.checks import Config, FilePath, Layers, Probability, Size
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
-class SideConfig(Config, marks=(Mark.fixed, Mark.model)):
+class SideConfig(Config):
     """The settings that encoder and decoder share: a GRU over embeddings, and its dropout."""
 
     embedding_size: Size
@@ -25,13 +25,13 @@ class SideConfig(Config, marks=(Mark.fixed, Mark.model)):
     """Refine the GRU's states by attention to all states of the sentence."""
     self_attention_heads: Size = 4
     """Number of heads of the self-attention; must divide the size of a state."""
-    word_dropout: Dropout = 0.0
+    word_dropout: Probability = 0.0
     """Probability of dropping the whole embedding of a token."""
-    embedding_dropout: Dropout = 0.0
+    embedding_dropout: Probability = 0.0
     """Dropout probability of the embeddings."""
-    hidden_dropout: Dropout = 0.0
+    hidden_dropout: Probability = 0.0
     """Dropout probability between layers, and of the states that attention or the readout reads."""
-    vectors: Annotated[FilePath | None, Mark.fixed, Mark.initial] = None
+    vectors: FilePath | None = None
     """Path of the pretrained word vectors that initialize the embedding."""
     directions: ClassVar[int] = 1
     """Number of directions; the hidden states of all directions form one state."""
@@ -74,7 +74,7 @@ class DecoderConfig(SideConfig, section="model.decoder"):
     """Normalize the projections inside the GRU cells and the readout."""
     self_attention: bool = False
     """Refine the state by attention to the decoder's own past states before the readout."""
-    readout_dropout: Dropout = 0.0
+    readout_dropout: Probability = 0.0
     """Dropout probability of the readout."""
 
     def __post_init__(self) -> None:
@@ -103,7 +103,7 @@ class TiedEmbeddings(Enum):
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
-class ModelConfig(Config, section="model", marks=(Mark.fixed, Mark.model)):
+class ModelConfig(Config, section="model"):
     """Encoder, decoder and the connections between them.
 
     In Python, only the sizes are required; `load_config` also sets the dropout that suits the data.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
-from seq2seq.checks import Config, Count, Mark, Range, Weight
+from seq2seq.checks import Config, Count, Range, Weight
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,7 +41,7 @@ class EarlyStopping(Enum):
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
-class DecodingConfig(Config, section="decoding", marks=(Mark.free,)):
+class DecodingConfig(Config, section="decoding"):
     """Settings of every search; `name` selects the search.
 
     All lengths include EOS, source lengths too. For an absolute limit, set `max_length_ratio=0`
@@ -50,17 +50,17 @@ class DecodingConfig(Config, section="decoding", marks=(Mark.free,)):
 
     name: str
     """Name of the search in the registry, as in `decoding=beam`."""
-    min_length: Annotated[_NotNegative, Mark.named, Mark.scores] = 0
+    min_length: _NotNegative = 0
     """Minimum number of tokens in a translation."""
-    min_length_ratio: Annotated[Weight, Mark.named, Mark.scores] = 0.0
+    min_length_ratio: Weight = 0.0
     """Minimum number of tokens per source token."""
-    max_length_ratio: Annotated[float, Range(0, MAX_LENGTH), Mark.named, Mark.scores] = 2.0
+    max_length_ratio: Annotated[float, Range(0, MAX_LENGTH)] = 2.0
     """Factor of the maximum number of tokens: max_length_ratio * source length +
     max_length_offset."""
-    max_length_offset: Annotated[int, Range(1, MAX_LENGTH), Mark.named, Mark.scores] = 10
+    max_length_offset: Annotated[int, Range(1, MAX_LENGTH)] = 10
     """Constant part of the maximum number of tokens, at least `min_length`; see
     `max_length_ratio`."""
-    no_repeat_ngram: Annotated[_NotNegative, Mark.named, Mark.scores] = 0
+    no_repeat_ngram: _NotNegative = 0
     """Length of token sequences that must not occur twice (Paulus et al. 2017); 0: no such rule."""
 
     def __post_init__(self) -> None:

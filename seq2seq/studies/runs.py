@@ -14,18 +14,14 @@ from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]
 
-from seq2seq.checks import Mark, field_types
 from seq2seq.config.composition import RETIRED_KEYS
-from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import flatten, read_yaml
 from seq2seq.evaluation.measures import MEASURES, Statistics, head_scores
 from seq2seq.evaluation.metrics import Array
 from seq2seq.training.run_directory import RunDirectory
 
 SEED = "seed"
-_NOT_STUDIED = {
-    key for key, field_type in field_types(TrainConfig).items() if Mark.start in field_type.marks
-}
+_NOT_STUDIED = {"run_name", "checkpoint_dir", "resume", "overwrite", "plugins"}
 """Keys that say where and how a run is started; they do not describe the run."""
 
 

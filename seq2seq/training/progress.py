@@ -1,7 +1,7 @@
 """The counters of a run."""
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from seq2seq.config.schema import TrainingConfig
@@ -80,8 +80,6 @@ class Progress:
     """(value, update) of the checkpoints to keep, best first."""
     validated_update: int = 0
     """Update of the last validation."""
-    valid_fingerprint: str = ""
-    """Hash of the validation corpus; empty in checkpoints without this field."""
     interval: Interval = field(default_factory=Interval)
 
     @property
@@ -149,17 +147,7 @@ class Progress:
         ranked = sorted([*self.best, (value, self.update)], reverse=True)
         self.best = ranked[: config.validation.keep_best]
 
-    def forget_best(self) -> None:
-        """Forget the best checkpoints, because later checkpoints cannot be compared with them."""
-        self.best, self.since_best = [], 0
-        self.validated_update = 0  # so that a complete run is validated again
-
     @staticmethod
     def from_dict(content: dict[str, Any]) -> "Progress":
-        """Convert the result of `asdict` back, without the counters of other versions."""
-        interval = Interval(**_known(Interval, content["interval"]))
-        return Progress(**_known(Progress, {**content, "interval": interval}))
-
-
-def _known(counters: type[Progress] | type[Interval], content: dict[str, Any]) -> dict[str, Any]:
-    return {each.name: content[each.name] for each in fields(counters) if each.name in content}
+        """Convert the result of `asdict` back."""
+        return Progress(**{**content, "interval": Interval(**content["interval"])})

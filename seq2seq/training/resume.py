@@ -1,20 +1,18 @@
 """Decide what a run starts from: nothing, the weights of another run, or its own last.pt."""
 
-import difflib
 import logging
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 from seq2seq.checkpoints.checkpoint import Checkpoint, TrainingState, load_checkpoint
-from seq2seq.checks import Mark, marks_of_keys
-from seq2seq.config.composition import describe_unknown_key
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import (
     config_differences,
-    flatten_config,
+    describes_weights,
     is_saved_config,
     load_saved_config,
 )
+from seq2seq.data.config import SAMPLING_KEYS
 from seq2seq.data.tokenizers.interface import required_tags
 from seq2seq.files.paths import expand_home
 from seq2seq.runtime.distributed import Ranks
@@ -30,13 +28,26 @@ _START_AGAIN = (
 )
 
 
+MAY_CHANGE = frozenset(
+    {
+        *("run_name", "checkpoint_dir", "resume", "overwrite", "plugins"),
+        *("data.root", "data.base_url", "data.cache_dir", "data.test", "data.max_epochs"),
+        *("training.max_epochs", "training.max_updates", "training.max_minutes"),
+        *("training.device", "training.threads", "training.save_every_minutes"),
+        *("training.log_every", "training.monitor"),
+        *("training.validation.batch_size", "training.validation.num_samples"),
+        "decoding",
+    }
+)
+"""Keys, and a group of keys, that a resumed run may change: budgets, places, and what only shows
+or scores the model. All other keys change the updates or the choice of the best checkpoint."""
+
+
 def decide_resume(config: TrainConfig, directory: RunDirectory, ranks: Ranks) -> TrainConfig:
     """Return the configuration with `resume=auto` decided by the state of the directory."""
     if config.resume != "auto":
         return config
-    has_run = ranks.share_from_first(directory.has_run or config.overwrite)
-    changes = config.resume_changes if has_run else []  # in a new run, there is nothing to change
-    return replace(config, resume=has_run, resume_changes=changes)
+    return replace(config, resume=ranks.share_from_first(directory.has_run or config.overwrite))
 
 
 def check_start(config: TrainConfig, directory: RunDirectory) -> None:
@@ -48,11 +59,6 @@ def check_start(config: TrainConfig, directory: RunDirectory) -> None:
     """
     if config.resume and config.overwrite:
         raise ValueError("resume and overwrite=true exclude each other; choose one")
-    if config.resume_changes and not config.resume:
-        raise ValueError(
-            "resume_changes names keys to change in a run: add resume=true, "
-            "or resume_changes=[] for a new run"
-        )
     if not directory.has_run:
         if config.resume:
             raise ValueError(f"resume=true: {directory.path} has no run; remove resume=true")
@@ -60,8 +66,7 @@ def check_start(config: TrainConfig, directory: RunDirectory) -> None:
             raise ValueError(f"{directory.path} exists and is not a run; choose another run_name")
         return
     if config.resume:
-        saved = load_saved_config(directory.config)
-        check_changes(saved, config, where=str(directory.path))
+        check_same_run(load_saved_config(directory.config), config, where=str(directory.path))
     elif not config.overwrite:
         raise ValueError(
             f"{directory.path} has a run already; continue it with resume=true, replace it with "
@@ -83,8 +88,8 @@ def check_start(config: TrainConfig, directory: RunDirectory) -> None:
         )
 
 
-def check_changes(saved: TrainConfig, config: TrainConfig, *, where: str) -> None:
-    """Check that only allowed keys differ; log the differences that `resume_changes` names.
+def check_same_run(saved: TrainConfig, config: TrainConfig, *, where: str) -> None:
+    """Check that a command continues a run: only the keys of `MAY_CHANGE` may differ.
 
     Args:
         saved: The configuration of the run so far.
@@ -92,47 +97,23 @@ def check_changes(saved: TrainConfig, config: TrainConfig, *, where: str) -> Non
         where: The run directory, for messages.
 
     Raises:
-        ValueError: Another key differs, or `resume_changes` names a key that does not exist or
-            cannot change.
+        ValueError: Another key differs.
     """
-    known = flatten_config(saved).keys() | flatten_config(config).keys()
-    for given in config.resume_changes:
-        if not any(_belongs(key, given) for key in known):
-            near = difflib.get_close_matches(given, known, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise ValueError(f"resume_changes: {describe_unknown_key(given, hint)}")
     if config.init_from is not None:
         config = keep_tokenizer(config, saved)
-    differences = config_differences(saved, config, Mark.named, Mark.fixed)
-    others = [
-        difference
-        for difference in differences
-        if not any(_belongs(difference.key, given) for given in config.resume_changes)
+    changes = [
+        change
+        for change in config_differences(saved, config)
+        if not any(change.key == each or change.key.startswith(f"{each}.") for each in MAY_CHANGE)
     ]
-    if others:
-        advice = "give the same values or choose another run_name"
-        if not any(Mark.fixed in other.marks for other in others):
-            advice = (
-                "give the same values, choose another run_name, or change them on purpose: "
-                f"resume_changes=[{','.join(other.key for other in others)}]"
-            )
+    if changes:
+        advice = "give the same values, or choose another run_name"
+        if not any(describes_weights(each.key) for each in changes):
+            advice += f" and begin with these weights: init_from={where}"
         raise ValueError(
-            f"resume=true: {where} has another configuration: {', '.join(map(str, others))}; "
+            f"resume=true: {where} has another configuration: {', '.join(map(str, changes))}; "
             f"{advice}"
         )
-    for difference in differences:
-        if Mark.fixed in difference.marks:
-            example = f", for example with init_from={where}"
-            raise ValueError(
-                f"resume_changes: {difference} cannot change, because last.pt depends on it; "
-                f"begin another run{'' if Mark.model in difference.marks else example}"
-            )
-        logger.warning("resume_changes: %s applies from now on", difference)
-
-
-def _belongs(key: str, given: str) -> bool:
-    """Return whether a key is the given key, or a key inside that section."""
-    return key == given or key.startswith(f"{given}.")
 
 
 def load_start(config: TrainConfig, directory: RunDirectory) -> Checkpoint | None:
@@ -194,9 +175,10 @@ def load_initial_checkpoint(config: TrainConfig) -> Checkpoint | None:
     except (OSError, ValueError) as error:
         reason = str(error).removeprefix("checkpoint=")
         raise ValueError(f"init_from={reason}") from error
-    if differences := config_differences(checkpoint.config, config, Mark.model):
+    differences = config_differences(checkpoint.config, config)
+    if misfits := [str(each) for each in differences if describes_weights(each.key)]:
         raise ValueError(
-            f"init_from={config.init_from} does not fit: {', '.join(map(str, differences))}; give "
+            f"init_from={config.init_from} does not fit: {', '.join(misfits)}; give "
             "these keys the values of the checkpoint, which are listed first"
         )
     tokenizer, target = checkpoint.config.tokenizer, checkpoint.config.data.target
@@ -208,9 +190,9 @@ def load_initial_checkpoint(config: TrainConfig) -> Checkpoint | None:
         )
     logger.info("weights and tokenizers of %s", checkpoint.origin)
     unused = [
-        str(difference)
-        for difference in config_differences(checkpoint.config, config, Mark.fixed)
-        if difference.key.startswith("tokenizer.")
+        str(each)
+        for each in differences
+        if each.key.startswith("tokenizer.") and not each.key.endswith(SAMPLING_KEYS)
     ]
     if unused:
         logger.warning(
@@ -237,43 +219,34 @@ def keep_tokenizer(config: TrainConfig, saved: TrainConfig) -> TrainConfig:
     """
     if type(config.tokenizer) is not type(saved.tokenizer):
         return config
-    marks = marks_of_keys(config.tokenizer)
-    names = [key.removeprefix("tokenizer.") for key in marks if Mark.fixed in marks[key]]
-    trained = {name: getattr(saved.tokenizer, name) for name in names}
-    return replace(config, tokenizer=replace(config.tokenizer, **trained))
+    names = {*SAMPLING_KEYS} & {each.name for each in fields(config.tokenizer)}
+    sampling = {name: getattr(config.tokenizer, name) for name in names}
+    return replace(config, tokenizer=replace(saved.tokenizer, **sampling))
 
 
-def continue_training(trainer: Trainer, state: TrainingState, *, saved: TrainConfig) -> None:
+def continue_training(trainer: Trainer, state: TrainingState) -> None:
     """Continue from the state of a last.pt; the weights of the model are loaded separately.
 
     Args:
         trainer: The trainer, which has made no update yet.
         state: The state.
-        saved: The configuration of the last.pt.
 
     Raises:
-        ValueError: The training data have changed, and `resume_changes` does not name them.
+        ValueError: The text of the training or the validation set has changed.
     """
-    config, data = trainer.config, trainer.data
-    if state["fingerprint"] != data.fingerprint:
-        what = f"the training data have changed since {trainer.directory.last} was written"
-        given = config.resume_changes
-        if not any(each == "data" or _belongs(each, "data.train") for each in given):
+    data, path = trainer.data, trainer.directory.path
+    texts = {
+        "training": (state["fingerprint"], data.fingerprint),
+        "validation": (state["valid_fingerprint"], data.valid_fingerprint),
+    }
+    for name, (before, now) in texts.items():
+        if before != now:
             raise ValueError(
-                f"resume=true: {what}; restore them, choose another run_name, or accept the new "
-                "data: resume_changes=[data]"
+                f"resume=true: the {name} data have changed since {trainer.directory.last} was "
+                "written; restore them, or choose another run_name and begin with these weights: "
+                f"init_from={path}"
             )
-        logger.warning("resume_changes: %s; training continues on them", what)
-    progress = trainer.progress = Progress.from_dict(state["progress"])
-    changes = [difference.key for difference in config_differences(saved, config, Mark.scores)]
-    if progress.valid_fingerprint not in ("", data.valid_fingerprint):
-        changes.insert(0, "the validation data")
-    progress.valid_fingerprint = data.valid_fingerprint
-    if changes:
-        progress.forget_best()
-        message = "the choice of the best checkpoint starts over, because %s changed"
-        logger.warning(message, ", ".join(changes))
-    progress.best = progress.best[: config.training.validation.keep_best]
+    trainer.progress = Progress.from_dict(state["progress"])
     trainer.updater.load_state(state["updater"])
-    # Another number of processes or of accumulated batches changes the number of updates per epoch.
-    progress.continue_epoch(len(trainer.groups_of_epoch()))
+    # Another number of processes may change the number of updates per epoch.
+    trainer.progress.continue_epoch(len(trainer.groups_of_epoch()))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from seq2seq.checks import Mark, counted
+from seq2seq.checks import counted
 from seq2seq.config.schema import TeacherForcingSchedule, TrainConfig, TrainingConfig, build_model
 from seq2seq.config.serialization import config_differences
 from seq2seq.data.tokenizers.interface import TokenizerPair, share_ids
@@ -100,8 +100,12 @@ def _settings_of(training: TrainingConfig) -> Iterator[None]:
             torch.set_num_threads(num_threads)
 
 
+_OF_MACHINE = {"checkpoint_dir", "data.root", "data.cache_dir", "training.device"}
+"""Keys that may have another value in each process: paths and devices."""
+
+
 def check_same_config(config: TrainConfig, ranks: Ranks) -> None:
-    """Check that this process has the configuration of rank 0.
+    """Check that this process has the configuration of rank 0, but for paths and devices.
 
     Raises:
         ValueError: This process was started with another configuration.
@@ -109,7 +113,7 @@ def check_same_config(config: TrainConfig, ranks: Ranks) -> None:
     differences = [
         str(difference)
         for difference in config_differences(ranks.share_from_first(config), config)
-        if Mark.machine not in difference.marks
+        if difference.key not in _OF_MACHINE
     ]
     if differences:
         raise ValueError(
@@ -181,7 +185,7 @@ def _prepare(
     )
     if start is not None and start.training_state is not None:
         with start.misfits_refused():
-            continue_training(trainer, start.training_state, saved=start.config)
+            continue_training(trainer, start.training_state)
     ranks.copy_from_first(trainer.model)
     return trainer
 

@@ -9,10 +9,10 @@ from typing import cast
 
 import numpy as np
 
-from seq2seq.checkpoints.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from seq2seq.checkpoints.checkpoint import Checkpoint, save_checkpoint
 from seq2seq.config.composition import describe_error
 from seq2seq.config.schema import TrainConfig
-from seq2seq.config.serialization import load_saved_config, save_config
+from seq2seq.config.serialization import save_config
 from seq2seq.evaluation.metrics import Array
 from seq2seq.files.atomic import is_temporary, whole_file, write_text
 from seq2seq.files.lock import LOCK_NAME, DirectoryLock
@@ -82,13 +82,8 @@ class RunDirectory:
             if is_temporary(path) and path.is_file():  # left by a killed process
                 path.unlink()
         self.failure.unlink(missing_ok=True)
-        changes = config.resume_changes  # now, or when the run was resumed before
-        if config.resume and self.has_run:
-            before = load_saved_config(self.config).resume_changes
-            changes = list(dict.fromkeys([*before, *changes]))
         # resume and overwrite say how a run starts; they do not describe the run.
-        saved = replace(config, resume=False, overwrite=False, resume_changes=changes)
-        save_config(saved, self.config)
+        save_config(replace(config, resume=False, overwrite=False), self.config)
 
     def record_overrides(self, overrides: Sequence[str]) -> None:
         """Write the overrides of a sweep's job, one a line."""
@@ -130,11 +125,9 @@ class RunDirectory:
         """
         if not self.validations.exists():
             return []
-        kept = cast(
+        return cast(
             list[dict[str, float]], self._read_object(self.validations).get("validations", [])
         )
-        # Earlier versions also kept attention maps.
-        return [{name: value for name, value in each.items() if name != "maps"} for each in kept]
 
     def add_validation(self, scores: Mapping[str, float], *, update: int) -> None:
         """Add a validation; it replaces validations from its update on."""
@@ -202,13 +195,8 @@ class RunDirectory:
             best: Updates of the best checkpoints, best first.
             update: Update of the checkpoint.
         """
-        earlier = [each for each in best if each != update]
-        if checkpoint.config.training.validation.keep_best > 1:
-            if update in best:
-                save_checkpoint(self.step(update), checkpoint)
-            if earlier and not self.step(earlier[0]).exists():
-                # Until it was resumed, the run kept only best.pt, and no file for each update.
-                save_checkpoint(self.step(earlier[0]), load_checkpoint(self.best))
+        if checkpoint.config.training.validation.keep_best > 1 and update in best:
+            save_checkpoint(self.step(update), checkpoint)
         if update == best[0]:
             save_checkpoint(self.best, checkpoint)
 

@@ -50,7 +50,7 @@ class Trainer:
         self.ranks = ranks
         self.directory = directory
         self.signals = StopSignals()
-        self.progress = Progress(valid_fingerprint=data.valid_fingerprint)
+        self.progress = Progress()
         self.updater = Updater(config, model=model, numerics=numerics, ranks=ranks)
         self.batches = Batches(
             data.train,
@@ -272,6 +272,7 @@ class Trainer:
         board.flush()  # a resumed run does not write earlier points again
         state: TrainingState = {
             "fingerprint": self.data.fingerprint,
+            "valid_fingerprint": self.data.valid_fingerprint,
             "progress": asdict(replace(self.progress, seconds=self._seconds_so_far())),
             "updater": self.updater.state(),
         }

@@ -59,6 +59,7 @@ def edit(path: Path):
 
 STATE: TrainingState = {
     "fingerprint": "1f",
+    "valid_fingerprint": "2f",
     "progress": {"best": [(0.5, 3)]},
     "updater": {"optimizer": {"state": {0: {"step": torch.tensor(3.0)}}}},
 }

@@ -1,9 +1,6 @@
 import pytest
 
-from seq2seq.attention.base import attention_config_types
-from seq2seq.checks import Mark, marks_of_keys
 from seq2seq.config.schema import load_config
-from seq2seq.search.registry import decoding_config_types
 
 GUIDED = "training.guided_attention.weight=0.5"
 
@@ -59,18 +56,3 @@ def test_changes_of_a_loaded_configuration_do_not_reach_the_next_one():
 def test_values_that_exclude_each_other_are_refused(overrides, message):
     with pytest.raises(ValueError, match=message):
         load_config(*overrides)
-
-
-def test_every_key_says_whether_it_may_change_when_a_run_is_resumed():
-    own_files = ("data=files", "data.train=[a.tsv]", "data.valid=[b.tsv]", "tokenizer=words")
-    configs = [load_config(*own_files), load_config("data=multi30k", "tokenizer=characters")]
-    configs += [load_config(), *(each() for each in attention_config_types().values())]
-    configs += [each() for each in decoding_config_types().values()]
-    marks = {key: own for config in configs for key, own in marks_of_keys(config).items()}
-
-    without = [
-        key for key, own in marks.items() if len(own & {Mark.free, Mark.named, Mark.fixed}) != 1
-    ]
-
-    assert len(marks) > 100
-    assert without == []

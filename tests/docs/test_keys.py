@@ -15,7 +15,7 @@ from seq2seq.config.serialization import flatten_config
 
 ROW = re.compile(
     r"^\| `(?P<key>[^`]+)` \| (?P<values>.+?) \| (?P<default>.+?) \| "
-    r"((?P<resume>yes|named|no) \| )?(?P<meaning>.*) \|$"
+    r"(?P<meaning>.*) \|$"
 )
 
 
@@ -53,21 +53,21 @@ def test_each_key_of_each_command_has_a_meaning(rows: list[re.Match[str]]) -> No
     [
         (
             "training.optimizer.learning_rate",
-            "above 0; `0.004` with `data=files`; named; rate",
+            "above 0; `0.004` with `data=files`; rate",
         ),
-        ("training.max_epochs", "or `null`; yes; passes"),
+        ("training.max_epochs", "or `null`; passes"),
         ("decoding.beam_size", "at least 1 and at most 10,000; `5`; Only with `decoding=beam`"),
-        ("attention.size", "or `null`; `256`; no; Only with `attention=gaussian`"),
+        ("attention.size", "or `null`; `256`; Only with `attention=gaussian`"),
         (
             "data.empty_lines",
-            "`error`, `skip`; `skip` with `data=files`; named; `skip`: Skip",
+            "`error`, `skip`; `skip` with `data=files`; `skip`: Skip",
         ),
-        ("tokenizer.target_language", "text; `en` (`${data.target}`); no; Only with `tokenizer=wo"),
-        ("data.train", "list or dictionary of files; required; named; Only with `data=files`"),
+        ("tokenizer.target_language", "text; `en` (`${data.target}`); Only with `tokenizer=wo"),
+        ("data.train", "list or dictionary of files; required; Only with `data=files`"),
         ("checkpoint", "a file, or several; required; ensemble"),
     ],
 )
-def test_a_key_has_values_default_meaning_and_whether_a_resumed_run_may_change_it(
+def test_a_key_has_values_default_and_meaning(
     key: str, cells: str, rows: list[re.Match[str]]
 ) -> None:
     form = ".*".join(map(re.escape, cells.split("; ")))

@@ -99,30 +99,6 @@ def test_overwriting_the_run_of_the_initial_weights_is_refused(directory, monkey
     check_start(load_config("overwrite=true", f"init_from='{directory.path}-other'"), directory)
 
 
-@pytest.mark.parametrize(
-    "overrides",
-    [
-        (),
-        (
-            "training.max_epochs=40",
-            "training.max_updates=900",
-            "training.max_minutes=3",
-            "training.device=cpu",
-            "training.threads=1",
-            "training.log_every=7",
-            "training.validation.num_samples=0",
-            "training.validation.batch_size=3",
-            "decoding=beam",
-            "data.cache_dir=/elsewhere",
-            "run_name=other",
-            "checkpoint_dir=/elsewhere",
-        ),
-    ],
-)
-def test_keys_that_do_not_affect_updates_may_differ_when_resuming(directory, overrides):
-    check_start(load_config("resume=true", *overrides), directory)
-
-
 def test_overwriting_deletes_only_the_files_of_a_run(directory):
     mine = {"notes.txt", "step-mine.pt", "best-of-all.pt", "best-10.pt", "valid.mine.hyp"}
     for name in (*mine, "step-10.pt", "valid.talks.hyp", "valid.talks.npz"):
@@ -161,10 +137,10 @@ def test_a_named_pipe_in_place_of_the_configuration_is_not_awaited(tmp_path, opt
 class Validations:
     """Makes validations of a run, whose weights contain their value."""
 
-    def __init__(self, folder, keep_best: int, progress: Progress | None = None) -> None:
+    def __init__(self, folder, keep_best: int) -> None:
         self.trainer = tiny_trainer(folder, f"training.validation.keep_best={keep_best}")
         self.directory = self.trainer.directory
-        self.trainer.progress = self.progress = progress or Progress()
+        self.trainer.progress = self.progress = Progress()
 
     def validate(self, update: int, value: float) -> None:
         self.progress.update = update
@@ -212,31 +188,3 @@ def test_a_run_killed_before_last_is_written_has_all_checkpoints_that_last_names
     run.validate(3, 2.0)
 
     assert {"step-1.pt", "step-2.pt"} <= run.checkpoints()
-
-
-def test_more_checkpoints_may_be_kept_after_resuming(tmp_path):
-    run = Validations(tmp_path, keep_best=1)
-    run.validate(1, 2.0)
-    run.save_last()
-
-    resumed = Validations(tmp_path, keep_best=2, progress=run.progress)
-    resumed.validate(2, 3.0)
-    resumed.save_last()
-
-    expected = {"best.pt": 3.0, "step-1.pt": 2.0, "step-2.pt": 3.0}
-    assert {name: resumed.kept(name) for name in expected} == expected
-
-
-def test_fewer_checkpoints_may_be_kept_after_resuming_and_files_of_other_names_stay(tmp_path):
-    run = Validations(tmp_path, keep_best=3)
-    for update in (1, 2, 3):
-        run.validate(update, float(update))
-        run.save_last()
-    (run.directory.path / "step-mine.pt").touch()
-
-    resumed = Validations(tmp_path, keep_best=1, progress=run.progress)
-    resumed.validate(4, 2.5)
-    resumed.save_last()
-
-    assert resumed.checkpoints() == {"best.pt", "last.pt", "step-mine.pt"}
-    assert resumed.kept("best.pt") == 3.0

@@ -250,12 +250,12 @@ def test_a_loss_that_is_not_finite_stops_with_update_and_pairs(make, monkeypatch
     ("made", "expected"), [(2, (0, 2, 2 / 3)), (3, (1, 0, 1.0)), (6, (1, 0, 1.0))]
 )
 def test_a_run_of_longer_epochs_continues_in_its_epoch_or_the_next(make, made, expected):
-    """A run of fewer processes, or of less accumulation, has more updates in an epoch."""
+    """A run of fewer processes has more updates in an epoch."""
     trainer = make("training.accumulation=2")  # 6 batches make 3 updates
     trainer.progress.update = trainer.progress.updates_of_epoch = made
     trainer.progress.updates_per_epoch = 12
 
-    continue_training(trainer, training_state(trainer), saved=trainer.config)
+    continue_training(trainer, training_state(trainer))
 
     progress = trainer.progress
     assert (progress.epoch, progress.updates_of_epoch, progress.epochs) == expected
@@ -309,25 +309,6 @@ def test_a_longer_budget_averages_again_and_may_return_to_a_single_checkpoint(
     assert results["average"]["updates"] == [2, 5]
     assert not results["average"]["is_best"]
     assert is_equal(weights(tmp_path, "best.pt"), weights(tmp_path, "step-2.pt"))
-
-
-@pytest.mark.parametrize("keep_best", [1, 2])
-def test_best_is_a_single_checkpoint_again_if_the_average_is_switched_off(
-    tmp_path, monkeypatch, keep_best
-):
-    run_averaged(tmp_path, monkeypatch, [4.0, 2.0, 5.0, 3.0, 1.5])
-    single = weights(tmp_path, "step-2.pt")
-
-    changes = (
-        "training.average_best=false",
-        f"training.validation.keep_best={keep_best}",
-        "resume_changes=[training.average_best,training.validation.keep_best]",
-    )
-    results = run_averaged(tmp_path, monkeypatch, [], *changes, "resume=true")
-
-    assert "average" not in results
-    assert is_equal(weights(tmp_path, "best.pt"), single)
-    assert not (tmp_path / "runs" / "tiny" / "average.pt").exists()
 
 
 def test_one_validation_has_no_average(tmp_path, monkeypatch):
