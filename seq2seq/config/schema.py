@@ -205,9 +205,6 @@ class TrainingConfig(Config, section="training"):
     """Decay of the moving average of the weights that is validated and kept; None: no average."""
     freeze_embeddings: bool = False
     """Exclude the embeddings, and an output matrix tied to them, from training."""
-    average_best: bool = False
-    """Average the `validation.keep_best` best checkpoints at the end; the average becomes best.pt
-    if it is better."""
     save_every_minutes: Positive | None = None
     """Minutes between saves of last.pt; None: save only at validations."""
     coverage_loss: Weight = 0.0
@@ -225,11 +222,6 @@ class TrainingConfig(Config, section="training"):
             raise ValueError(
                 "training needs a budget: set training.max_epochs, training.max_updates or "
                 "training.max_minutes"
-            )
-        if self.average_best and self.validation.keep_best == 1:
-            raise ValueError(
-                "training.average_best=true averages the best checkpoints, but "
-                "training.validation.keep_best=1 keeps one; keep several, for example 5"
             )
         if self.precision is Precision.int8:
             raise ValueError(

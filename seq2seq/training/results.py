@@ -8,12 +8,7 @@ from typing import NamedTuple
 
 import torch
 
-from seq2seq.checkpoints.checkpoint import (
-    average_checkpoints,
-    load_checkpoint,
-    load_checkpoints,
-    save_checkpoint,
-)
+from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.checks import counted
 from seq2seq.config.schema import ScheduleName
 from seq2seq.files.atomic import write_text
@@ -22,7 +17,7 @@ from seq2seq.runtime.numerics import Numerics
 from seq2seq.training.preparation import EvaluationSet
 from seq2seq.training.run_directory import RunDirectory
 from seq2seq.training.trainer import Trainer
-from seq2seq.training.validation import DIAGONAL, Evaluation, metric_value
+from seq2seq.training.validation import DIAGONAL, Evaluation
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +54,6 @@ def write_results(trainer: Trainer) -> FinalScores:
     decoding = trainer.config.decoding
     scoring = replace(trainer.evaluator, decoding=decoding, num_samples=_NUM_MAPS)
     with trainer.signals:
-        average = _average_best(trainer)
         best = trainer.ranks.compute_in_first(lambda: load_checkpoint(trainer.directory.best))
         model = best.build_model().to(trainer.numerics.device)
         sets = {
@@ -68,50 +62,11 @@ def write_results(trainer: Trainer) -> FinalScores:
         }
     found = FinalScores(sets)
     if trainer.ranks.is_first:
-        _write(trainer, found, average)
+        _write(trainer, found)
     return found
 
 
-def _average_best(trainer: Trainer) -> dict[str, object] | None:
-    """Write the average of the kept checkpoints as average.pt and score it.
-
-    best.pt becomes the average if the average is better by the validation metric, and otherwise
-    the best single checkpoint. The result depends only on the kept checkpoints, so a run that is
-    resumed after its end writes the same files.
-
-    Returns:
-        The entry in results.json: its updates, whether it became best.pt, and its scores; None if
-        no average is asked for or fewer than two checkpoints were validated.
-    """
-    config, directory, progress = trainer.config.training, trainer.directory, trainer.progress
-    updates = progress.best_updates
-    if not config.average_best or len(updates) < 2:
-        if directory.average.exists() and trainer.ranks.is_first:
-            # The run was resumed without the average, which may be best.pt.
-            if (step := directory.step(updates[0])).exists():
-                save_checkpoint(directory.best, load_checkpoint(step))
-            directory.average.unlink()
-        return None
-    steps = [directory.step(each) for each in updates]
-    average = trainer.ranks.compute_in_first(lambda: average_checkpoints(load_checkpoints(steps)))
-    if trainer.ranks.is_first:
-        save_checkpoint(directory.average, average)
-    model = average.build_model().to(trainer.numerics.device)
-    evaluation = trainer.evaluator.evaluate(model, slow=False)
-    is_best = metric_value(evaluation, config.validation.metric) > progress.best[0][0]
-    if trainer.ranks.is_first:
-        best = average if is_best else load_checkpoint(directory.step(updates[0]))
-        save_checkpoint(directory.best, best)
-    logger.info(
-        "average of updates %s: valid %s; best.pt is %s",
-        ", ".join(map(str, sorted(updates))),
-        evaluation,
-        "the average" if is_best else f"update {updates[0]}",
-    )
-    return {"updates": updates, "is_best": is_best, "valid": evaluation.summary()}
-
-
-def _write(trainer: Trainer, found: FinalScores, average: dict[str, object] | None) -> None:
+def _write(trainer: Trainer, found: FinalScores) -> None:
     """Write the texts of each set, and results.json."""
     directory, progress, numerics = trainer.directory, trainer.progress, trainer.numerics
     for name, evaluation in found.sets.items():
@@ -136,8 +91,6 @@ def _write(trainer: Trainer, found: FinalScores, average: dict[str, object] | No
         "precision": numerics.precision.value,
         "attention": trainer.config.attention.name,
     }
-    if average is not None:
-        results["average"] = average
     write_text(directory.results, json.dumps(results, indent=2, ensure_ascii=False) + "\n")
 
 

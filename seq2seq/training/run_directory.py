@@ -31,7 +31,6 @@ class RunDirectory:
         self.config = path / "config.yaml"
         self.best = path / "best.pt"
         self.last = path / "last.pt"
-        self.average = path / "average.pt"
         self.results = path / "results.json"
         self.validations = path / "validations.json"
         self.log = path / "train.log"
@@ -231,9 +230,8 @@ class RunDirectory:
         # Each further validation set has a file valid.NAME.npz; its other files share the stem.
         sets = ["test", "valid", *(path.stem for path in self.path.glob("valid.*.npz"))]
         texts = [self.text(name, kind) for name in sets for kind in _OF_SETS]
-        named = [self.best, self.last, self.average, self.log, self.tensorboard]
-        named += [self.failure, self.overrides, self.validations]
-        named += [self.results, self.config]
+        named = [self.best, self.last, self.log, self.tensorboard, self.failure, self.overrides]
+        named += [self.validations, self.results, self.config]
         for path in [*texts, *named]:
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)

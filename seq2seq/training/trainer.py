@@ -283,11 +283,7 @@ class Trainer:
 
     def _delete_steps(self) -> None:
         """Delete the checkpoints that last.pt no longer lists among the best."""
-        if self.progress.best:  # an empty list was reset; last.pt still has the old list
-            keeps_several = self.config.training.validation.keep_best > 1
-            # If a resumed run no longer averages, its end writes best.pt again from step-<n>.pt.
-            is_needed = keeps_several or self.directory.average.exists()
-            self.directory.delete_steps(besides=self.progress.best_updates if is_needed else [])
+        self.directory.delete_steps(besides=self.progress.best_updates)
 
     def _checkpoint(self, model: Seq2Seq, state: TrainingState | None = None) -> Checkpoint:
         return Checkpoint(

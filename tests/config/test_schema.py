@@ -50,7 +50,6 @@ def test_changes_of_a_loaded_configuration_do_not_reach_the_next_one():
         (["decoding.name=sampling"], "^decoding.name=sampling does not match the chosen decoding"),
         (["training.max_epochs=null"], "set training.max_epochs, training.max_updates or"),
         (["training.precision=int8"], "training.precision=int8 has no gradients; choose auto"),
-        (["training.average_best=true"], "training.validation.keep_best=1 keeps one"),
     ],
 )
 def test_values_that_exclude_each_other_are_refused(overrides, message):

@@ -35,7 +35,6 @@ OVERRIDES = (
     "training.log_every=3",
     "training.dropout_warmup_epochs=2.5",
     "training.ema_decay=0.8",
-    "training.average_best=true",
     "training.coverage_loss=0.5",
     "model.encoder.num_layers=2",
     "model.encoder.residual=true",
@@ -92,7 +91,6 @@ def test_the_run_has_validations_curves_and_schedules(uninterrupted):
     ratios = curves["train/teacher_forcing_ratio"]
     assert ratios[3] > ratios[9] > ratios[15] == ratios[18]
     assert (uninterrupted / "step-18.pt").exists()
-    assert (uninterrupted / "average.pt").exists()
 
 
 @pytest.mark.parametrize(
@@ -102,7 +100,7 @@ def test_the_run_has_validations_curves_and_schedules(uninterrupted):
         pytest.param(Updater, "update_weights", 11, id="between-validations"),
         pytest.param(Trainer, "_save_last", 3, id="between-best-and-last"),
         pytest.param(RunDirectory, "delete_steps", 5, id="before-old-checkpoints-are-deleted"),
-        pytest.param(Evaluator, "evaluate", 6, id="while-scoring-the-average"),
+        pytest.param(Evaluator, "evaluate", 6, id="while-scoring-the-best"),
     ],
 )
 def test_a_killed_and_resumed_run_equals_an_uninterrupted_one(
@@ -199,15 +197,14 @@ def test_a_signal_saves_and_the_resumed_run_equals_an_uninterrupted_one(
         pytest.param(1, 4, 0, id="the first validation"),
         pytest.param(8, 12, 8, id="a later one"),
         pytest.param(14, 18, 16, id="the last one"),
-        pytest.param(16, 18, 18, id="the score of the average"),
-        pytest.param(19, 18, 18, id="the final score of the validation set"),
-        pytest.param(22, 18, 18, id="the score of the test set"),
+        pytest.param(16, 18, 18, id="the final score of the validation set"),
+        pytest.param(19, 18, 18, id="the score of the test set"),
     ],
 )
 def test_a_signal_stops_scoring_after_a_batch_and_the_resumed_run_is_the_same(
     folder, uninterrupted, run, monkeypatch, batch, update, validated
 ):
-    """Five validations, the average and the best have 3 batches each, and the test set 2."""
+    """Five validations and the final one have 3 batches each, and the test set 2."""
     with monkeypatch.context() as patch, pytest.raises(Interrupted) as interrupted:
         calls = send_in(patch, Evaluator, "_read", call=batch)
         train(folder)
@@ -237,7 +234,7 @@ def test_keys_that_only_show_or_score_may_change_and_leave_the_same_run(
         f"data.test=['{folder}/a.valid','{folder}/b.valid']",
     )
 
-    for name in ("best.pt", "last.pt", "average.pt"):
+    for name in ("best.pt", "last.pt"):
         contents = (torch.load(path / name, weights_only=True) for path in (uninterrupted, run))
         assert_equal(*(each["model"] for each in contents))
     assert (run / "test.ref").read_text() == (folder / "b.valid").read_text()

@@ -12,7 +12,7 @@ from seq2seq.training.resume import check_start
 from seq2seq.training.run_directory import RunDirectory
 
 TEXTS = [f"{split}.{kind}" for split in ("test", "valid") for kind in ("gold", "hyp", "ref", "src")]
-RUN_FILES = ("best.pt", "last.pt", "step-7.pt", "average.pt", "results.json", "train.log", *TEXTS)
+RUN_FILES = ("best.pt", "last.pt", "step-7.pt", "results.json", "train.log", *TEXTS)
 
 
 @pytest.fixture

@@ -1,11 +1,10 @@
 import copy
-import json
 import logging
 
 import pytest
 import torch
 from same_run import act_in, is_equal
-from tiny_training import read_scalars, saved_weights, tiny_run, tiny_trainer, training_state
+from tiny_training import read_scalars, saved_weights, tiny_trainer, training_state
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.training import trainer as trainer_module
@@ -259,63 +258,6 @@ def test_a_run_of_longer_epochs_continues_in_its_epoch_or_the_next(make, made, e
 
     progress = trainer.progress
     assert (progress.epoch, progress.updates_of_epoch, progress.epochs) == expected
-
-
-AVERAGED = (
-    *EVERY_UPDATE,
-    "training.validation.metric=loss",
-    "training.validation.keep_best=2",
-    "training.average_best=true",
-)
-
-
-def run_averaged(folder, monkeypatch, losses, *overrides):
-    """Train with the given losses of validation, then of the average; return the results."""
-    with monkeypatch.context() as patch:
-        score_as(patch, loss=losses)
-        tiny_run(folder, *AVERAGED, *overrides)
-    return json.loads((folder / "runs" / "tiny" / "results.json").read_text())
-
-
-def weights(folder, name):
-    return saved_weights(folder / "runs" / "tiny" / name)
-
-
-@pytest.mark.parametrize(
-    ("loss", "is_best", "origin"), [(1.5, True, "average.pt"), (2.0, False, "step-2.pt")]
-)
-def test_best_is_the_average_only_if_that_is_better(tmp_path, monkeypatch, loss, is_best, origin):
-    results = run_averaged(tmp_path, monkeypatch, [4.0, 2.0, 5.0, 3.0, loss])
-
-    assert results["average"]["updates"] == [2, 4]
-    assert results["average"]["is_best"] == is_best
-    assert results["average"]["valid"]["loss"] == loss
-    average = weights(tmp_path, "average.pt")
-    kept = [weights(tmp_path, f"step-{update}.pt") for update in (2, 4)]
-    for name, value in average.items():
-        torch.testing.assert_close(value, (kept[0][name] + kept[1][name]) / 2)
-    assert is_equal(weights(tmp_path, "best.pt"), weights(tmp_path, origin))
-
-
-def test_a_longer_budget_averages_again_and_may_return_to_a_single_checkpoint(
-    tmp_path, monkeypatch
-):
-    constant = "training.schedule.name=constant"
-    run_averaged(tmp_path, monkeypatch, [4.0, 2.0, 5.0, 3.0, 1.5], constant)
-
-    resumed = (constant, "training.max_updates=5", "resume=true")
-    results = run_averaged(tmp_path, monkeypatch, [2.5, 9.0], *resumed)
-
-    assert results["average"]["updates"] == [2, 5]
-    assert not results["average"]["is_best"]
-    assert is_equal(weights(tmp_path, "best.pt"), weights(tmp_path, "step-2.pt"))
-
-
-def test_one_validation_has_no_average(tmp_path, monkeypatch):
-    results = run_averaged(tmp_path, monkeypatch, [4.0], "training.max_updates=1")
-
-    assert "average" not in results
-    assert not (tmp_path / "runs" / "tiny" / "average.pt").exists()
 
 
 @pytest.mark.parametrize(("minutes", "expected"), [("1e-9", [1, 2, 3, 4]), ("null", [2, 4])])
