@@ -34,13 +34,7 @@ def write_reversals(folder: Path) -> None:
 def test_reversal_is_learned(tmp_path):
     write_reversals(tmp_path)
 
-    bleu = tiny_run(
-        tmp_path,
-        "tokenizer=words",
-        "tokenizer.source_language=de",
-        "tokenizer.target_language=en",
-        *OVERRIDES,
-    )
+    bleu = tiny_run(tmp_path, "tokenizer=words", "data.source=de", "data.target=en", *OVERRIDES)
 
     results = json.loads((tmp_path / "runs" / "tiny" / "results.json").read_text())
     assert bleu >= 90

@@ -8,6 +8,7 @@ from seq2seq.data.config import (
     Normalization,
     OnInvalid,
     SentencePieceConfig,
+    Splitter,
     WordsConfig,
 )
 from seq2seq.data.corpus import Corpus, Pair
@@ -49,15 +50,11 @@ _UNIGRAM = SentencePieceConfig(
 _WORDS = WordsConfig(
     name="words",
     vocabulary_size=50,
-    source_tokenizer="moses",
-    target_tokenizer="moses",
-    source_language="de",
-    target_language="en",
+    splitter=Splitter.moses,
     min_frequency=1,
-    lowercase=False,
 )
 
 
 def list_corpus(pairs: Iterable[tuple[str, str]], *, name: str = "train") -> Corpus:
     """Return a corpus of pairs without gold links."""
-    return Corpus.of((Pair(*pair) for pair in pairs), name=name)
+    return Corpus.of((Pair(*pair) for pair in pairs), name=name, languages=("de", "en"))

@@ -283,7 +283,8 @@ def encoding_key(corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig) 
 def cached_tokenizers(config: TokenizerConfig, corpus: Corpus, cache_dir: str) -> TokenizerPair:
     """Load the tokenizers of a corpus and configuration; train them the first time."""
     settings = {key: value for key, value in asdict(config).items() if key not in SAMPLING_KEYS}
-    key = digest([_FORMAT, corpus.fingerprint, type(config).__name__, settings])
+    text = [corpus.fingerprint, *corpus.languages]
+    key = digest([_FORMAT, text, type(config).__name__, settings])
 
     def create(path: Path) -> None:
         state = tokenizers_state(train_tokenizers(config, corpus))

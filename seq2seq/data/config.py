@@ -405,22 +405,24 @@ class SentencePieceConfig(TokenizerConfig):
             )
 
 
+class Splitter(Enum):
+    """Rules that split a line into words."""
+
+    moses = "moses"
+    """Moses' rules for the languages `data.source` and `data.target`; English rules for a language
+    without rules."""
+    basic_english = "basic_english"
+    """torchtext's rules for the English side, in lower case; moses for the other side."""
+
+
 @dataclass(kw_only=True, slots=True, repr=False)
 class WordsConfig(TokenizerConfig):
-    """Words as torchtext's `get_tokenizer` splits them, with marks where the text has no space."""
+    """Words, with marks where the text has no space."""
 
-    source_tokenizer: str
-    """Source tokenizer: "basic_english", "moses", "spacy" or "toktok"."""
-    target_tokenizer: str
-    """Target tokenizer; see `source_tokenizer`."""
-    source_language: str
-    """Language code of the source; moses uses its English rules for a language without rules."""
-    target_language: str
-    """Language code of the target; see `source_language`."""
+    splitter: Splitter
+    """Rules that split a line into words."""
     min_frequency: Count
-    """Minimum number of occurrences in the training text; rarer words are unknown."""
-    lowercase: bool
-    """Make the text lower case."""
+    """Minimum number of occurrences in the training text; rarer words or characters are unknown."""
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -428,4 +430,4 @@ class CharactersConfig(TokenizerConfig):
     """Single characters."""
 
     min_frequency: Count
-    """Minimum number of occurrences in the training text; rarer characters are unknown."""
+    """Minimum number of occurrences in the training text; rarer words or characters are unknown."""

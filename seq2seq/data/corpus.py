@@ -42,6 +42,8 @@ class Corpus:
     """Function that yields the pair of each line, or None for a skipped line."""
     parts: tuple[tuple[str, int], ...] = ()
     """Name and number of lines of each corpus that was joined."""
+    languages: tuple[str, str] = ("source", "target")
+    """Language codes of the source and the target."""
 
     def place(self, number: int) -> str:
         """Return where the pair of a line is, for messages; lines are numbered from 1."""
@@ -56,7 +58,13 @@ class Corpus:
         return (pair for pair in self.lines() if pair is not None)
 
     @classmethod
-    def of(cls, pairs: Iterable[Pair], *, name: str = "pairs") -> "Corpus":
+    def of(
+        cls,
+        pairs: Iterable[Pair],
+        *,
+        name: str = "pairs",
+        languages: tuple[str, str] = ("source", "target"),
+    ) -> "Corpus":
         """Return a corpus of pairs in memory, for programs that have their text in Python."""
         kept = list(pairs)
         plain = [[*pair[:2], pair.links and str(pair.links), *pair[3:]] for pair in kept]
@@ -65,6 +73,7 @@ class Corpus:
             num_lines=len(kept),
             fingerprint=sha256(plain),
             lines=lambda: iter(kept),
+            languages=languages,
         )
 
 
@@ -108,4 +117,6 @@ def load_corpora(config: DataConfig) -> Corpora:
         >>> isinstance(pair.source, str), corpora.train.num_lines
         (True, 100)
     """
-    return DATA.find(config)(config)
+    corpora = DATA.find(config)(config)
+    train = replace(corpora.train, languages=(config.source, config.target))
+    return corpora._replace(train=train)

@@ -20,6 +20,7 @@ from seq2seq.checkpoints.checkpoint import (
     load_checkpoints,
     save_checkpoint,
 )
+from seq2seq.data.config import Splitter
 from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.data.tokenizers.sentencepiece import SentencePieceTokenizer
 from seq2seq.data.tokenizers.words import CharacterTokenizer, WordTokenizer
@@ -211,8 +212,8 @@ def load(checkpoint, tmp_path):
     return load_all
 
 
-def words(*listed, lowercase=False):
-    return WordTokenizer(listed, tokenizer="basic_english", language="en", lowercase=lowercase)
+def words(*listed, language="en"):
+    return WordTokenizer(listed, splitter=Splitter.moses, language=language)
 
 
 def tokens(line):
@@ -251,7 +252,7 @@ def test_a_checkpoint_that_is_given_twice_is_warned_of(checkpoint, tmp_path, cap
         (lambda: CharacterTokenizer("abc"), lambda: CharacterTokenizer("abd"), 0),
         (lambda: CharacterTokenizer("abc"), lambda: CharacterTokenizer("acb"), 1),
         (lambda: CharacterTokenizer("abc"), lambda: words("a", "b", "c"), 0),
-        (lambda: words("a"), lambda: words("a", lowercase=True), 1),
+        (lambda: words("a"), lambda: words("a", language="de"), 1),
         (lambda: tokens("abc d"), lambda: tokens("abx d"), 0),
     ],
 )

@@ -23,6 +23,7 @@ from tiny_translator import (
 
 from seq2seq.cli.translate import main, translate
 from seq2seq.cli.translate_config import UnknownTokens
+from seq2seq.data.config import Splitter
 from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.data.tokenizers.words import WordTokenizer
 from seq2seq.files.links import format_links
@@ -235,7 +236,7 @@ def test_a_file_without_phrases_is_refused(checkpoint, write):
 
 def test_unknown_words_are_kept_or_copied(tmp_path, write, capfdbinary):
     units = {"source": ["ja"], "target": ["yes"]}
-    options = {"tokenizer": "moses", "language": "en", "lowercase": False}
+    options = {"splitter": Splitter.moses, "language": "en"}
     words = TokenizerPair(*(WordTokenizer(unit, **options) for unit in units.values()))
     checkpoint = write_checkpoint(tmp_path / "words", tokenizers=words)
     keys = {"input": write("input", ["ja Berlin"]), "prefixes": write("prefixes", ["Rom"])}

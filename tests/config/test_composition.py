@@ -93,7 +93,10 @@ def error_of(*overrides: str) -> str:
             "attention.num_heads=3",
             "unknown key 'attention.num_heads'; it belongs to attention=multihead",
         ),
-        ("tokenizer.lowercase=true", "unknown key 'tokenizer.lowercase'; it belongs to tokenizer="),
+        (
+            "tokenizer.splitter=moses",
+            "unknown key 'tokenizer.splitter'; it belongs to tokenizer=words",
+        ),
         (
             "attention=dott",
             "unknown attention 'dott'; one of: additive, coverage, dot, gaussian, general, local, "

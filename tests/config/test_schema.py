@@ -23,11 +23,10 @@ GUIDED = "training.guided_attention.weight=0.5"
     ],
 )
 def test_endings_of_files_that_agree_are_the_languages(train, overrides, languages):
-    base = ["data=files", f"data.train={train}", "tokenizer=words", "data.valid=[b.tsv]"]
+    base = ["data=files", f"data.train={train}", "data.valid=[b.tsv]"]
     config = load_config(*base, *overrides)
 
     assert [config.data.source, config.data.target] == languages.split()
-    assert [config.tokenizer.source_language, config.tokenizer.target_language] == languages.split()
 
 
 def test_changes_of_a_loaded_configuration_do_not_reach_the_next_one():

@@ -62,7 +62,7 @@ def test_each_key_of_each_command_has_a_meaning(rows: list[re.Match[str]]) -> No
             "data.empty_lines",
             "`error`, `skip`; `skip` with `data=files`; `skip`: Skip",
         ),
-        ("tokenizer.target_language", "text; `en` (`${data.target}`); Only with `tokenizer=wo"),
+        ("tokenizer.vocabulary_size", "integer; `600`; (`${data.vocabulary_size}`); Maximum"),
         ("data.train", "list or dictionary of files; required; Only with `data=files`"),
         ("checkpoint", "a file, or several; required; ensemble"),
     ],

@@ -2,6 +2,7 @@ import pytest
 import torch
 from tiny_translator import make_translator
 
+from seq2seq.data.config import Splitter
 from seq2seq.data.tokenizers.interface import RuledTokenizer, SymbolTokenizer, TokenizerPair
 from seq2seq.data.tokenizers.words import CharacterTokenizer, WordTokenizer
 from seq2seq.inference.lines import join_translations
@@ -13,10 +14,10 @@ from seq2seq.special_tokens import UNKNOWN_SURFACE
 from seq2seq.text.rules import PATTERNS, TextRules
 
 SOURCE = WordTokenizer(
-    ["Der", "Berg", "ist", "Hoch", ",", ".", "/"], tokenizer="moses", language="de", lowercase=False
+    ["Der", "Berg", "ist", "Hoch", ",", ".", "/"], splitter=Splitter.moses, language="de"
 )
 TARGET = WordTokenizer(
-    ["The", "is", "high", "\t.", UNKNOWN_SURFACE], tokenizer="moses", language="en", lowercase=False
+    ["The", "is", "high", "\t.", UNKNOWN_SURFACE], splitter=Splitter.moses, language="en"
 )
 WORDS = TokenizerPair(SOURCE, TARGET)
 

@@ -46,7 +46,7 @@ def test_the_target_language_chooses_the_tokenizer_of_bleu(tmp_path):
         (["tokenizer=bpe", "tokenizer.normalization=nmt_nfkc_cf"], True),
         ([*FOLDED, LOWERCASE + "false"], False),
         (["tokenizer=unigram", LOWERCASE + "true"], True),
-        (["tokenizer=words", "tokenizer.lowercase=true"], True),
+        (["tokenizer=words", "tokenizer.splitter=basic_english", "data.target=en"], True),
         ([*FOLDED, "tokenizer.user_symbols=['<x>']"], True),
     ],
 )

@@ -5,7 +5,6 @@ restored. The packages for words take almost a second to load, so only the funct
 import them.
 """
 
-import importlib.util
 import logging
 import re
 from collections import Counter
@@ -16,7 +15,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from seq2seq.data.config import CharactersConfig, WordsConfig
+from seq2seq.data.config import CharactersConfig, Splitter, WordsConfig
 from seq2seq.data.corpus import Corpus
 from seq2seq.data.tokenizers.interface import (
     Tokenizer,
@@ -36,8 +35,6 @@ Split = Callable[[str], list[str]]
 
 _JOIN = "\t"
 """Mark of a word without a space on this side; no word contains white space."""
-_JOINS = "joins"
-"""Key in the state of a tokenizer: whether its words have marks."""
 _JOIN_LABEL = "\uffed"
 """Label of a join between two symbols, which cannot have marks."""
 
@@ -141,9 +138,7 @@ class WordTokenizer(_ListTokenizer):
     restore the spaces of known words, whatever the language.
 
     Example:
-        >>> tokenizer = WordTokenizer(
-        ...     ["a", "dog", "\\t."], tokenizer="moses", language="en", lowercase=False
-        ... )
+        >>> tokenizer = WordTokenizer(["a", "dog", "\\t."], splitter=Splitter.moses, language="en")
         >>> tokenizer.encode(["a big dog."])
         [[4, 1, 5, 6]]
         >>> tokenizer.decode([4, 5, 6])
@@ -152,29 +147,20 @@ class WordTokenizer(_ListTokenizer):
 
     kind = "words"
 
-    def __init__(
-        self,
-        words: Sequence[str],
-        *,
-        tokenizer: str,
-        language: str,
-        lowercase: bool,
-    ) -> None:
+    def __init__(self, words: Sequence[str], *, splitter: Splitter, language: str) -> None:
         """Create a tokenizer with a known vocabulary.
 
         Args:
             words: Vocabulary without special tokens, the most frequent first.
-            tokenizer: Name of the rules that split a line, as `splitter` takes it.
+            splitter: Rules that split a line, as `split_function` takes them.
             language: Language code.
-            lowercase: Convert lines to lower case first.
 
         Raises:
-            ValueError: The rules do not exist or do not support the language.
+            ValueError: The rules do not support the language.
         """
-        self._tokenizer = tokenizer
+        self._splitter = splitter
         self._language = language
-        self._lowercase = lowercase
-        split = marking(splitter(tokenizer, language=language, lowercase=lowercase))
+        split = marking(split_function(splitter, language=language))
         super().__init__(words, split=split, join=_join_marked, plain=_without_marks)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -185,41 +171,31 @@ class WordTokenizer(_ListTokenizer):
         return {
             "kind": self.kind,
             "words": list(self._units),
-            "tokenizer": self._tokenizer,
+            "splitter": self._splitter.name,
             "language": self._language,
-            "lowercase": self._lowercase,
-            _JOINS: True,
         }
 
     @classmethod
     def restore(cls, state: TokenizerState) -> "WordTokenizer":
-        if not state.get(_JOINS):
-            raise ValueError(
-                "the words of this checkpoint do not say where the text has no spaces; train it "
-                "again, or use the version that wrote it"
-            )
         return cls(
             cast(list[str], state["words"]),
-            tokenizer=str(state["tokenizer"]),
+            splitter=Splitter[str(state["splitter"])],
             language=str(state["language"]),
-            lowercase=bool(state["lowercase"]),
         )
 
     @classmethod
     def train(
         cls, config: WordsConfig, corpus: Corpus, span_symbols: Sequence[str]
     ) -> TokenizerPair:
+        rules = [_choose_rules(config.splitter, language) for language in corpus.languages]
+        if config.splitter not in (splitter for splitter, _ in rules):
+            raise ValueError(
+                f"tokenizer.splitter={config.splitter.name} splits only English, but the languages "
+                f"are {' and '.join(corpus.languages)}; choose moses, or set data.source or "
+                "data.target to en"
+            )
         build_source, build_target = (
-            partial(
-                cls,
-                tokenizer=tokenizer,
-                language=_rule_language(tokenizer, language),
-                lowercase=config.lowercase,
-            )
-            for tokenizer, language in (
-                (config.source_tokenizer, config.source_language),
-                (config.target_tokenizer, config.target_language),
-            )
+            partial(cls, splitter=splitter, language=language) for splitter, language in rules
         )
         splits = (build([])._split for build in (build_source, build_target))
         symbols = [*span_symbols, _JOIN] if span_symbols else []
@@ -230,17 +206,20 @@ class WordTokenizer(_ListTokenizer):
         return TokenizerPair(build_source(source), build_target(target))
 
 
-def _rule_language(tokenizer: str, language: str) -> str:
-    """Return the language whose rules apply: English if moses has none for the language."""
-    if tokenizer != "moses" or language in _moses_languages():
-        return language
+def _choose_rules(splitter: Splitter, language: str) -> tuple[Splitter, str]:
+    """Return the splitter of a side and the language whose rules apply: English if moses has none
+    for the language."""
+    if splitter is Splitter.basic_english and language == "en":
+        return splitter, language
+    if language in _moses_languages():
+        return Splitter.moses, language
     logger.warning(
         "tokenizer=words: moses has no rules for %r and splits words by its English rules; for "
         "other rules set data.source and data.target to language codes such as de and fr, and for "
         "text without spaces choose tokenizer=unigram",
         language,
     )
-    return "en"
+    return Splitter.moses, "en"
 
 
 def _count(
@@ -296,7 +275,7 @@ def marking(split: Split) -> Split:
     The symbols of protected spans have no marks; between two of them, the mark is a word.
 
     Example:
-        >>> split = marking(splitter("moses", language="en", lowercase=False))
+        >>> split = marking(split_function(Splitter.moses, language="en"))
         >>> split("It's 12:30 (noon).")
         ['It', "\\t's", '12', '\\t:\\t', '30', '(\\t', 'noon', '\\t)', '\\t.']
     """
@@ -348,36 +327,30 @@ def _join_marked(words: list[str]) -> str:
     return re.sub(f" ?{_JOIN} ?", "", " ".join(words))
 
 
-def splitter(tokenizer: str, *, language: str, lowercase: bool) -> Split:
+def split_function(splitter: Splitter, *, language: str) -> Split:
     """Return the function that splits a line into words.
 
     Args:
-        tokenizer: Name for torchtext's `get_tokenizer`: basic_english, moses, spacy or toktok.
+        splitter: Name of the rules.
         language: Language code.
-        lowercase: Convert lines to lower case first.
 
     Raises:
-        ValueError: The tokenizer does not exist, does not support the language, or lacks a package.
+        ValueError: The rules do not support the language.
 
     Example:
-        >>> splitter("moses", language="de", lowercase=False)("Der Hund, z.B. ein Dackel.")
+        >>> split_function(Splitter.moses, language="de")("Der Hund, z.B. ein Dackel.")
         ['Der', 'Hund', ',', 'z.B.', 'ein', 'Dackel', '.']
     """
-    splitters = {
-        "basic_english": _basic_english,
-        "moses": _moses,
-        "spacy": _spacy,
-        "toktok": _toktok,
-    }
-    if tokenizer not in splitters:
-        raise ValueError(
-            f"unknown word tokenizer {tokenizer!r}; one of: {', '.join(sorted(splitters))}"
-        )
-    split = splitters[tokenizer](language)
+    from torchtext.data.utils import get_tokenizer
+
+    if splitter is Splitter.moses:
+        # get_tokenizer("moses") has only English rules and writes "&apos;" for an apostrophe.
+        split: Split = get_tokenizer(_moses(language))
+    else:
+        split = get_tokenizer("basic_english", language=language)
 
     def split_line(line: str) -> list[str]:
-        words = split(line.lower() if lowercase else line)
-        return [word for word in words if not word.isspace()]
+        return [word for word in split(line) if not word.isspace()]
 
     return split_line
 
@@ -396,41 +369,7 @@ def _moses(language: str) -> Split:
             f"Moses has no rules for the language {language!r}; "
             f"one of: {', '.join(sorted(_moses_languages()))}"
         )
-    # get_tokenizer("moses") has only English rules and writes "&apos;" for an apostrophe.
-    return _get_tokenizer(partial(MosesTokenizer(lang=language).tokenize, escape=False))
-
-
-def _basic_english(language: str) -> Split:
-    if language != "en":
-        raise ValueError(
-            f"word tokenizer basic_english is for en, not {language}; choose moses, or set the "
-            "language to en"
-        )
-    return _get_tokenizer("basic_english")
-
-
-def _spacy(language: str) -> Split:
-    pipeline = "en_core_web_sm" if language == "en" else f"{language}_core_news_sm"
-    advice = f"run: pip install spacy && python -m spacy download {pipeline}"
-    if importlib.util.find_spec("spacy") is None:
-        raise ValueError(f"word tokenizer spacy needs the package spacy and {pipeline}; {advice}")
-    try:
-        return _get_tokenizer("spacy", pipeline)
-    except OSError as error:
-        raise ValueError(f"word tokenizer spacy lacks its model {pipeline}; {advice}") from error
-
-
-def _toktok(language: str) -> Split:
-    if importlib.util.find_spec("nltk") is None:
-        raise ValueError("word tokenizer toktok needs the package nltk; run: pip install nltk")
-    return _get_tokenizer("toktok", language)
-
-
-def _get_tokenizer(tokenizer: str | Split, language: str = "en") -> Split:
-    from torchtext.data.utils import get_tokenizer
-
-    split: Split = get_tokenizer(tokenizer, language=language)
-    return split
+    return partial(MosesTokenizer(lang=language).tokenize, escape=False)
 
 
 def load_vectors(path: str, tokenizer: Tokenizer, size: int) -> Tensor:

@@ -33,7 +33,7 @@ CONFIGS = {
     "unigram": UNIGRAM,
     "bpe": replace(UNIGRAM, name="bpe"),
     "joint": replace(UNIGRAM, joint=True),
-    "words": words_config(target_tokenizer="basic_english"),
+    "words": words_config(splitter="basic_english"),
     "characters": CHARACTERS,
 }
 SENTENCES = [
@@ -183,7 +183,7 @@ def test_an_unknown_kind_of_state_is_refused():
 
 SYMBOLS = ["<2de>", "<2fr>"]
 TAGGED = {name: replace(config, user_symbols=SYMBOLS) for name, config in CONFIGS.items()}
-TAGGED["words"] = replace(TAGGED["words"], target_tokenizer="moses", lowercase=True)
+TAGGED["words"] = replace(TAGGED["words"], splitter="moses")
 PAIRS = [
     ("<2de> ein hund läuft, und zwei hunde schlafen.", "a dog is running, and two dogs sleep."),
     ("<2fr> zwei männer stehen im schnee!", "two men are standing in the snow!"),

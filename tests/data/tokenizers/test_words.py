@@ -1,22 +1,20 @@
 """Words and characters are chosen by frequency, split and joined by rules, and have vectors."""
 
 import logging
-import sys
-import types
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tiny_data import list_corpus, words_config
 
-from seq2seq.data.config import CharactersConfig, WordsConfig
+from seq2seq.data.config import CharactersConfig, Splitter, WordsConfig
 from seq2seq.data.tokenizers.interface import train_tokenizers
 from seq2seq.data.tokenizers.words import (
     CharacterTokenizer,
     WordTokenizer,
     load_vectors,
     marking,
-    splitter,
+    split_function,
 )
 from seq2seq.special_tokens import UNK
 from seq2seq.text.rules import SYMBOLS, restore
@@ -31,14 +29,14 @@ def units(config: WordsConfig | CharactersConfig, *lines: str) -> list[str]:
     return tokenizer.tokens(range(4, len(tokenizer)))
 
 
-def vocabulary(*words: str, tokenizer: str = "moses", language: str = "en") -> WordTokenizer:
-    return WordTokenizer(words, tokenizer=tokenizer, language=language, lowercase=False)
+def vocabulary(*words: str, splitter: str = "moses", language: str = "en") -> WordTokenizer:
+    return WordTokenizer(words, splitter=Splitter[splitter], language=language)
 
 
-def knowing(line: str, *, tokenizer: str, language: str) -> WordTokenizer:
+def knowing(line: str, *, splitter: str, language: str) -> WordTokenizer:
     """Return a tokenizer with the words of the line."""
-    split = marking(splitter(tokenizer, language=language, lowercase=False))
-    return vocabulary(*sorted(set(split(line))), tokenizer=tokenizer, language=language)
+    split = marking(split_function(Splitter[splitter], language=language))
+    return vocabulary(*sorted(set(split(line))), splitter=splitter, language=language)
 
 
 def vectors_file(folder: Path, *lines: str) -> str:
@@ -56,7 +54,6 @@ def vectors_file(folder: Path, *lines: str) -> str:
         (replace(CHARACTERS, vocabulary_size=4 + 2), ("aaabbc",), "a b"),
         (replace(CONFIG, min_frequency=2), ("a a a b b c",), "a b"),
         (replace(CHARACTERS, min_frequency=2), ("aaabbc",), "a b"),
-        (replace(CONFIG, lowercase=True), ("Der der DER",), "der"),
         (CONFIG, ("Der der Der DER",), "Der DER der"),
     ],
 )
@@ -98,22 +95,14 @@ def test_how_much_of_the_text_is_unknown_is_reported(config, lines, kind, caplog
     ],
 )
 def test_words_are_joined_to_the_same_text(rules, language, line):
-    tokenizer = knowing(line, tokenizer=rules, language=language)
+    tokenizer = knowing(line, splitter=rules, language=language)
 
     assert tokenizer.decode(tokenizer.encode([line])[0]) == line
 
 
-def test_words_without_marks_of_older_checkpoints_are_refused():
-    state = vocabulary("a").state()
-    del state["joins"]
-
-    with pytest.raises(ValueError, match="train it again"):
-        WordTokenizer.restore(state)
-
-
 def test_a_tokenizer_that_drops_characters_keeps_words_apart():
     line = 'at 2:30 "so"; a;b "no".'
-    tokenizer = knowing(line, tokenizer="basic_english", language="en")
+    tokenizer = knowing(line, splitter="basic_english", language="en")
 
     assert tokenizer.decode(tokenizer.encode([line])[0]) == "at 2 30 so a b no."
 
@@ -143,32 +132,39 @@ def test_symbols_of_spans_are_tokens_of_their_own_with_exact_spaces():
     assert restore(source.decode(ids), spans) == line
 
 
-@pytest.mark.parametrize(
-    ("tokenizer", "language", "message"),
-    [
-        ("basic_english", "de", "basic_english is for en, not de; choose moses"),
-        ("moses", "source", "Moses has no rules for the language 'source'; one of: a"),
-        ("mosess", "en", "tokenizer 'mosess'; one of: basic_english, moses, spacy, toktok"),
-        ("spacy", "de", "pip install spacy && python -m spacy download de_core_news_sm"),
-        ("toktok", "de", "toktok needs the package nltk; run: pip install nltk"),
-    ],
-)
-def test_rules_that_do_not_exist_are_refused(tokenizer, language, message, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+def test_rules_for_a_language_that_moses_lacks_are_refused():
+    with pytest.raises(ValueError, match="Moses has no rules for the language 'source'; one of: a"):
+        split_function(Splitter.moses, language="source")
 
-    with pytest.raises(ValueError, match=message):
-        splitter(tokenizer, language=language, lowercase=False)
+
+def test_basic_english_splits_the_english_side_only():
+    config = replace(CONFIG, splitter="basic_english")
+    corpus = list_corpus([("Ein Hund: (ja)", "A dog: (yes)")])
+
+    source, target = train_tokenizers(config, corpus)
+
+    assert sorted(source.tokens(range(4, len(source)))) == ["(", ")", ":", "Ein", "Hund", "ja"]
+    assert sorted(target.tokens(range(4, len(target)))) == ["(", ")", "a", "dog", "yes"]
+    assert [source.folds_case, target.folds_case] == [False, True]
+
+
+def test_basic_english_is_refused_without_english():
+    config = replace(CONFIG, splitter="basic_english")
+    corpus = replace(list_corpus([("Ein Hund", "Un chien")]), languages=("de", "fr"))
+
+    with pytest.raises(ValueError, match="splits only English, but the languages are de and fr; c"):
+        train_tokenizers(config, corpus)
 
 
 def test_a_word_that_looks_like_a_special_token_is_unknown():
-    [ids] = vocabulary("a", tokenizer="basic_english").encode(["a </s> <s> <pad>"])
+    [ids] = vocabulary("a", splitter="basic_english").encode(["a </s> <s> <pad>"])
 
     assert ids == [4, UNK, UNK, UNK]
 
 
 def test_words_of_text_are_found_where_the_tokenizer_changes_it():
     line = "It's a \"Dog\"; (BROWN) isn't it? <br /> Yes:"
-    tokenizer = knowing(line, tokenizer="basic_english", language="en")
+    tokenizer = knowing(line, splitter="basic_english", language="en")
     ids = tokenizer.encode([line])[0]
 
     owners = tokenizer.words(line, ids)
@@ -194,10 +190,10 @@ def test_words_of_decoded_text_are_found():
 
 
 def test_languages_without_moses_rules_use_english_ones_with_a_warning(caplog):
-    config = replace(CONFIG, source_language="source", target_language="target")
     line = "isn't it? e.g. l'eau"
+    corpus = replace(list_corpus([(line, line)]), languages=("source", "target"))
 
-    tokenizers = train_tokenizers(config, list_corpus([(line, line)]))
+    tokenizers = train_tokenizers(CONFIG, corpus)
 
     assert caplog.messages == [
         f"tokenizer=words: moses has no rules for '{language}' and splits words by its English "
@@ -209,22 +205,6 @@ def test_languages_without_moses_rules_use_english_ones_with_a_warning(caplog):
         [ids] = tokenizer.encode([line])
         assert tokenizer.tokens(ids) == ["isn", "'t", "it", "?", "e.g.", "l", "'eau"]
         assert tokenizer.decode(ids) == line
-
-
-def test_spacy_splits_words_if_it_has_the_model_of_the_language(monkeypatch):
-    def load(name: str) -> types.SimpleNamespace:
-        if name != "de_core_news_sm":
-            raise OSError(f"[E050] Can't find model '{name}'")
-        tokens = [types.SimpleNamespace(text=text) for text in ["Ein", "  ", "Hund", "."]]
-        return types.SimpleNamespace(tokenizer=lambda line: tokens)
-
-    package = types.ModuleType("spacy")
-    vars(package).update(load=load, __spec__=types.SimpleNamespace(name="spacy"))
-    monkeypatch.setitem(sys.modules, "spacy", package)
-
-    assert splitter("spacy", language="de", lowercase=False)("Ein  Hund.") == ["Ein", "Hund", "."]
-    with pytest.raises(ValueError, match=r"lacks its model en_core_web_sm; .*download en_core_we"):
-        splitter("spacy", language="en", lowercase=False)
 
 
 @pytest.mark.parametrize(
