@@ -19,6 +19,7 @@ import re
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -144,7 +145,7 @@ def serving(
 ) -> Iterator[Server]:
     """Start a server on the last core, and stop it at the end."""
     command = [sys.executable, "-m", "seq2seq.cli.serve", f"checkpoint={options.checkpoint}"]
-    command += ["port=0", "access_log=false", f"batch_size={BATCH_SIZES[name]}", *keys]
+    command += ["port=0", f"batch_size={BATCH_SIZES[name]}", *keys]
     if hasattr(os, "sched_getaffinity"):
         core = max(os.sched_getaffinity(0))
         command = ["taskset", "--cpu-list", str(core), *command]
@@ -161,11 +162,12 @@ def serving(
         found = re.search(r":(\d+)/$", line)
         if not found:
             sys.exit(f"the server did not start: {line}{process.stderr.read()}")
+        # Somebody must read the access log, or the server would wait.
+        threading.Thread(target=process.stderr.read, daemon=True).start()
         yield Server(search, name, int(found[1]))
     finally:
         process.terminate()
         process.wait(30)
-        process.stderr.close()
 
 
 async def load(

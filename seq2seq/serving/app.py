@@ -144,7 +144,7 @@ class Service:
                 allow_methods=["GET", "POST"],
                 allow_headers=["Authorization", "Content-Type"],
             )
-        app.add_middleware(Observed, self._metrics, self._config.access_log)
+        app.add_middleware(Observed, self._metrics)
         return app
 
     @contextlib.asynccontextmanager

@@ -1,6 +1,5 @@
-"""The Prometheus metrics of the service, and its access log."""
+"""The Prometheus metrics of the service."""
 
-import logging
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -21,12 +20,8 @@ from seq2seq.search.config import DecodingConfig
 from seq2seq.serving.batcher import Translate
 from seq2seq.version import __version__
 
-logger = logging.getLogger(__name__)
-
 _SECONDS = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24)
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
-_SHOWN = 100
-"""Maximum number of characters of a path in the log."""
 
 
 class Metrics:
@@ -103,30 +98,22 @@ class Metrics:
 
 
 class Observed:
-    """Wraps an application to count its requests and log a line for each.
+    """Wraps an application to count its requests."""
 
-    Args:
-        app: The application.
-        metrics: Counts the requests.
-        is_logged: Whether requests are logged. Their texts are never logged.
-    """
-
-    def __init__(self, app: ASGIApp, metrics: Metrics, is_logged: bool) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app
         self._metrics = metrics
-        self._is_logged = is_logged
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        status, size = 500, 0
+        status = 500
         begin = time.perf_counter()
 
         async def watch(message: Message) -> None:
-            nonlocal status, size
+            nonlocal status
             status = message.get("status", status)
-            size += len(message.get("body", b""))
             await send(message)
 
         metrics = self._metrics
@@ -136,12 +123,7 @@ class Observed:
             try:
                 await self._app(routed, receive, watch)
             finally:
-                seconds = time.perf_counter() - begin
-                route, path = routed.get("route"), scope["path"]
+                route = routed.get("route")
                 known = route.path if route else "other"
                 metrics.requests.labels(known, str(status)).inc()
-                metrics.seconds.labels(known).observe(seconds)
-                if self._is_logged:
-                    client, shown = (scope.get("client") or ("-",))[0], ascii(path[:_SHOWN])[1:-1]
-                    line = "%s %s %s %d %d bytes %.1f ms"
-                    logger.info(line, client, scope["method"], shown, status, size, 1000 * seconds)
+                metrics.seconds.labels(known).observe(time.perf_counter() - begin)

@@ -70,8 +70,6 @@ class ServeConfig(Config):
     cors: list[str]
     """Origins of other sites whose pages may use the service, such as https://example.org; *: all
     sites."""
-    access_log: bool
-    """Whether to log a line for each request."""
     decoding: DecodingConfig
 
     def __post_init__(self) -> None:

@@ -68,8 +68,20 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
+def without_query(record: logging.LogRecord) -> bool:
+    """Cut the path in a line of uvicorn's access log at `?`, because a text or an API key may
+    follow."""
+    if isinstance(record.args, tuple):
+        client, method, path, *rest = record.args
+        record.args = (client, method, str(path).partition("?")[0], *rest)
+    return True
+
+
 def make_server(service: Service, config: ServeConfig) -> Server:
     """Return a server for the service."""
+    # uvicorn would warn about each request that asks for a WebSocket or is not HTTP.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    logging.getLogger("uvicorn.access").addFilter(without_query)
     return Server(
         uvicorn.Config(
             service.application(),
@@ -78,9 +90,6 @@ def make_server(service: Service, config: ServeConfig) -> Server:
             loop="asyncio",
             lifespan="on",
             log_config=None,
-            # uvicorn would warn about each request that asks for a WebSocket or is not HTTP.
-            log_level="error",
-            access_log=False,
             h11_max_incomplete_event_size=_HEADER_BYTES,
             proxy_headers=False,
             server_header=False,

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tiny_service import (
+    KEYS,
     Shouter,
     ShutShouter,
     load_shouter,
@@ -73,6 +74,26 @@ def test_what_is_not_http_is_answered_by_400_in_json_and_counted_without_a_warni
 
     assert 'seq2seq_requests_total{path="not HTTP",status="400"} 2.0' in metrics
     assert [record for record in caplog.records if record.levelname == "WARNING"] == []
+
+
+def test_texts_and_keys_are_not_logged(caplog):
+    caplog.set_level("DEBUG")
+    with running(read_keys=lambda: KEYS) as live:
+        for path in ("/translate", "/health", "/unknown"):
+            live.ask(f"{path}?q=Geheimnis&api_key={KEYS[0]}")
+            live.ask(
+                f"{path}?q=Geheimnis&api_key={KEYS[0]}", {"q": "Geheimnis", "api_key": KEYS[0]}
+            )
+
+    lines = [record.getMessage() for record in caplog.records if record.name == "uvicorn.access"]
+    assert [line.partition(" - ")[2] for line in lines[:3]] == [
+        '"GET /translate HTTP/1.1" 405',
+        '"POST /translate HTTP/1.1" 400',
+        '"GET /health HTTP/1.1" 200',
+    ]
+    assert len(lines) == 6
+    assert "Geheimnis" not in caplog.text
+    assert KEYS[0] not in caplog.text
 
 
 def test_a_body_in_chunks_is_limited_too(caplog):
@@ -207,7 +228,7 @@ def test_the_command_translates_reloads_and_ends_with_0_at_sigterm(tmp_path):
             connection.sendall(request)
             first = read_answer(connection)
             process.send_signal(signal.SIGHUP)
-            assert " 127.0.0.1 POST /translate 200 " in process.stderr.readline()
+            assert '"POST /translate HTTP/1.1" 200' in process.stderr.readline()
             digest = file_sha256(path / "best.pt")[:12]
             reloaded = f" reloaded de-en (model run, sha256 {digest})\n"
             assert process.stderr.readline().endswith(reloaded)
