@@ -54,7 +54,6 @@ class Run(NamedTuple):
     """Requests per second of the server's processor time."""
     seconds: list[float]
     """Latency of each request, sorted."""
-    mean_batch: float
     num_wrong: int
 
     def quantile(self, share: float) -> float:
@@ -109,10 +108,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             end=" ",
         )
         print(f"{os.getloadavg()[0]:.1f}\n")
-        print(
-            "| search | clients | server | requests/s | of CPU | p50 ms | p95 ms | batch | wrong |"
-        )
-        print("|---|--:|---|--:|--:|--:|--:|--:|--:|")
+        print("| search | clients | server | requests/s | of CPU | p50 ms | p95 ms | wrong |")
+        print("|---|--:|---|--:|--:|--:|--:|--:|")
         runs: dict[tuple[Server, int], list[Run]] = {}
         for _ in range(options.repeats):
             for clients in map(int, options.clients.split(",")):
@@ -196,28 +193,22 @@ async def load(
 
     _, languages = await clients[0].ask("/languages")
     target = next(each["targets"][0] for each in json.loads(languages) if each["targets"])
-    before = await measures(clients[0])
+    before = await cpu_seconds(clients[0])
     begin = time.perf_counter()
     await asyncio.gather(*(work(client, number) for number, client in enumerate(clients)))
     wall = time.perf_counter() - begin
-    after = await measures(clients[0])
+    cpu = await cpu_seconds(clients[0]) - before
     for client in clients:
         client.close()
-    cpu, batches, sentences = (later - sooner for later, sooner in zip(after, before, strict=True))
     count = len(seconds)
-    return Run(count / wall, count / cpu, sorted(seconds), sentences / batches, num_wrong)
+    return Run(count / wall, count / cpu, sorted(seconds), num_wrong)
 
 
-async def measures(client: Client) -> tuple[float, float, float]:
-    """Return processor time, batches and sentences of a server so far."""
+async def cpu_seconds(client: Client) -> float:
+    """Return the processor time of a server so far."""
     _, text = await client.ask("/metrics")
-    names = [
-        b"process_cpu_seconds_total",
-        *(b"seq2seq_batch_sentences_%s" % s for s in (b"count", b"sum")),
-    ]
-    found = [re.search(rb"(?m)^%s\S* (\S+)" % name, text) for name in names]
-    cpu, batches, sentences = (float(each[1]) if each else 0.0 for each in found)
-    return cpu, batches, sentences
+    found = re.search(rb"(?m)^process_cpu_seconds_total (\S+)", text)
+    return float(found[1]) if found else 0.0
 
 
 def row(server: Server, clients: int, runs: Sequence[Run]) -> str:
@@ -229,7 +220,6 @@ def row(server: Server, clients: int, runs: Sequence[Run]) -> str:
     ]
     cells = [server.search, str(clients), server.name]
     cells += [f"{statistics.median(values):.0f}" for values in columns]
-    cells.append(f"{statistics.median(run.mean_batch for run in runs):.1f}")
     cells.append(str(sum(run.num_wrong for run in runs)))
     return f"| {' | '.join(cells)} |"
 

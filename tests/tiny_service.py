@@ -15,11 +15,12 @@ import torch
 import uvicorn
 
 from seq2seq.cli.command_line import load_command
+from seq2seq.inference.lines import join_translations
 from seq2seq.inference.translations import TranslatedHypothesis, Translation
 from seq2seq.search.config import BeamConfig, DecodingConfig
 from seq2seq.serving.app import Service
 from seq2seq.serving.batcher import Translate
-from seq2seq.serving.models import Load, LoadedModel, ServeConfig
+from seq2seq.serving.models import Load, Model, Pair, ServeConfig
 from seq2seq.serving.server import bind, make_server
 from seq2seq.text.sentences import split_sentences
 
@@ -30,7 +31,6 @@ _BASE = replace(
     max_waiting=50,
     timeout=20.0,
     max_characters=300,
-    max_sentence=100,
     max_texts=5,
     max_body=4000,
     max_beam=4,
@@ -56,11 +56,15 @@ class Shouter:
         self._before(lines)
         n_best = getattr(decoding, "n_best", 1)
         return [
-            Translation(
-                line, [4], ["\u2581a", "</s>"], [self._found(line, r) for r in range(n_best)]
+            join_translations(
+                line, [self._sentence(part, n_best) for part in split_sentences(line)]
             )
             for line in lines
         ]
+
+    def _sentence(self, text: str, n_best: int) -> Translation:
+        found = [self._found(text, rank) for rank in range(n_best)]
+        return Translation(text, [4], ["\u2581a", "</s>"], found)
 
     def _found(self, line: str, rank: int) -> TranslatedHypothesis:
         return TranslatedHypothesis(
@@ -78,10 +82,12 @@ class Shouter:
 _SHOUTER = Shouter()
 
 
-def load_shouter(path: str, translate: Translate[Translation] = _SHOUTER) -> LoadedModel:
+def load_shouter(
+    path: str, translate: Translate[Translation] = _SHOUTER, sha256: str = 64 * "a"
+) -> dict[Pair, Model]:
     """Return a model whose path is its language pair."""
     source, target = path.split("-")
-    return LoadedModel((source, target), translate, split_sentences, name=path, sha256=64 * "a")
+    return {(source, target): Model(translate, path, sha256)}
 
 
 class PanicError(BaseException):
@@ -145,6 +151,17 @@ class Running(NamedTuple):
 
     def translate(self, q: object, **fields: object) -> Answer:
         return self.ask("/translate", {"q": q, "source": "de", "target": "en"} | fields)
+
+    @property
+    def num_waiting(self) -> int:
+        """Return the number of lines that wait."""
+        return len(self.service._batcher._waiting)
+
+    def metric(self, name: str) -> float:
+        """Return a value of /metrics."""
+        lines = self.ask("/metrics").content.decode().splitlines()
+        [value] = [line.rsplit(" ", 1)[1] for line in lines if line.rsplit(" ", 1)[0] == name]
+        return float(value)
 
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=20)

@@ -4,7 +4,7 @@ import gc
 import logging
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -22,11 +22,12 @@ with imports_in_one_line("serve"):
     from seq2seq.runtime.devices import Engine
     from seq2seq.runtime.process import keep_freed_memory, log_to_stderr
     from seq2seq.search.config import DecodingConfig
-    from seq2seq.serving.models import LoadedModel, ServeConfig
+    from seq2seq.serving.models import Model, Pair, ServeConfig
 
 if TYPE_CHECKING:
     from seq2seq.inference.translations import Translation
     from seq2seq.inference.translator import Translator
+    from seq2seq.serving.batcher import Translate
 
 logger = logging.getLogger(__name__)
 
@@ -69,23 +70,24 @@ def serve(config: ServeConfig) -> None:
     logger.info("all requests are answered; stopped")
 
 
-def load_model(path: str, config: ServeConfig) -> LoadedModel:
-    """Load a model, with the languages that its run was configured with."""
+def load_model(path: str, config: ServeConfig) -> dict[Pair, Model]:
+    """Load a model for each pair of languages that its run was configured with."""
     load, extras, file = _LOADERS[config.engine]
     found = expand_home(path, key="checkpoint").resolve()
     try:
-        model = load(path, config)
+        functions = load(path, config)
     except ModuleNotFoundError as error:
         raise ValueError(
             f"engine={config.engine.name} needs {error.name}; "
             f"pip install '.[{extras}]' in a checkout"
         ) from error
-    if found.is_dir():
-        return model._replace(name=found.name, sha256=file_sha256(found / file))
-    return model._replace(name=f"{found.parent.name}/{found.name}", sha256=file_sha256(found))
+    is_folder = found.is_dir()
+    name = found.name if is_folder else f"{found.parent.name}/{found.name}"
+    sha256 = file_sha256(found / file if is_folder else found)
+    return {pair: Model(translate, name, sha256) for pair, translate in functions.items()}
 
 
-def _load_checkpoint(path: str, config: ServeConfig) -> LoadedModel:
+def _load_checkpoint(path: str, config: ServeConfig) -> "Mapping[Pair, Translate[Translation]]":
     import torch
 
     from seq2seq.checkpoints.checkpoint import load_checkpoint
@@ -108,41 +110,39 @@ def _load_checkpoint(path: str, config: ServeConfig) -> LoadedModel:
         numerics=choose_numerics(config.device, config.precision),
         habits=checkpoint.habits,
     )
-    splitter = translator.splitter(config.split)
     try:
         tags = language_pairs(checkpoint.config.data)
     except ValueError as error:
         raise ValueError(f"checkpoint={path}: {error}") from error
-    functions = {
-        pair: partial(_translate_tagged, translator, config=config, tag=tag)
+    return {
+        pair: partial(_translate_tagged, translator, config.batch_size, f"{tag} " if tag else "")
         for pair, tag in tags.items()
     }
-    [(pair, translate), *others] = functions.items()
-    return LoadedModel(pair, translate, splitter.sentences, dict(others))
 
 
 def _translate_tagged(
     translator: "Translator",
+    batch_size: int,
+    tag: str,
     lines: Sequence[str],
     decoding: DecodingConfig,
-    *,
-    config: ServeConfig,
-    tag: str | None,
 ) -> "list[Translation]":
     """Translate lines with the tag of a target language; the returned sources have no tag."""
-    tagged = lines if tag is None else [f"{tag} {line}" for line in lines]
-    translations = translator(tagged, decoding, batch_size=config.batch_size, split=config.split)
-    return [each._replace(source=line) for line, each in zip(lines, translations, strict=True)]
+
+    def untagged(translation: "Translation") -> "Translation":
+        parts = [untagged(part) for part in translation.parts]
+        return translation._replace(source=translation.source.removeprefix(tag), parts=parts)
+
+    tagged = [tag + line for line in lines]
+    return [untagged(each) for each in translator(tagged, decoding, batch_size=batch_size)]
 
 
-def _load_exported(path: str, config: ServeConfig) -> LoadedModel:
+def _load_exported(path: str, config: ServeConfig) -> "Mapping[Pair, Translate[Translation]]":
     from seq2seq.export.translator import OnnxTranslator
 
     runtime = read_runtime(expand_home(path, key="checkpoint"))
     translator = OnnxTranslator.load(path, threads=config.threads or 1)
-    splitter = translator.splitter(config.split)
-    translate = partial(translator, batch_size=config.batch_size, split=config.split)
-    return LoadedModel((runtime.source, runtime.target), translate, splitter.sentences)
+    return {(runtime.source, runtime.target): partial(translator, batch_size=config.batch_size)}
 
 
 _LOADERS = {

@@ -5,23 +5,26 @@ import contextlib
 import hmac
 import logging
 import math
+import re
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
-from fastapi import Depends, FastAPI, Request, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import JSONResponse
+from prometheus_client import Counter, generate_latest
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seq2seq.checks import counted
 from seq2seq.inference.translations import Translation, as_json
 from seq2seq.search.config import BeamConfig, DecodingConfig, GreedyConfig, convert_search
-from seq2seq.serving.batcher import RefusedError, overdue
+from seq2seq.serving.batcher import Batcher, FullError
 from seq2seq.serving.interface import (
     DetailAnswer,
     DetailFields,
@@ -30,23 +33,23 @@ from seq2seq.serving.interface import (
     Language,
     TranslateAnswer,
     TranslateFields,
-    body,
     check_limit,
-    described,
+    described_body,
+    read_fields,
 )
-from seq2seq.serving.metrics import Metrics, Observed
-from seq2seq.serving.models import Load, Models, Pair, ServeConfig
-from seq2seq.serving.texts import SplitText, split_text
+from seq2seq.serving.languages import described, find_code
+from seq2seq.serving.models import Load, Models, Pair, ServeConfig, listed
 from seq2seq.visualization.page import render_page
+
+logger = logging.getLogger(__name__)
 
 _MOST_WEIGHTS = 250_000
 """Maximum number of attention weights in an answer; more would delay the other requests."""
-_SHOWN = 40
-"""Number of characters of a sentence that a message shows."""
 _SHARES = 4
 """Number of requests of maximum size that fit into the queue; one request cannot fill the queue."""
-logger = logging.getLogger(__name__)
-
+_LINE_END = re.compile(r"(\r\n|\n|\r)")
+_REQUESTS = Counter("seq2seq_requests", "Requests", ["path", "status"])
+_RETRY = {"Retry-After": "1"}
 _PAGE_HEADERS = {
     "Content-Security-Policy": "frame-ancestors 'none'",  # the page itself sets the other rules
     "Referrer-Policy": "no-referrer",
@@ -55,21 +58,24 @@ _PAGE_HEADERS = {
 }
 
 
-class Translated(NamedTuple):
-    """The texts of a request with the translations of their sentences."""
+class Text(NamedTuple):
+    """A text of a request with the translations of its lines."""
 
-    pair: Pair
-    texts: Sequence[SplitText]
-    translations: list[list[Translation]]
-    """Translations of the sentences of each text."""
+    pieces: Sequence[str | Translation]
+    """Translations of the lines; blank lines and line breaks stay."""
 
-    def joined(self, rank: int) -> list[str]:
-        """Return each text with its sentences' translations of a rank (0: best), or their last
-        ones."""
-        return [
-            text.join(each.hypotheses[: rank + 1][-1].text for each in found)
-            for text, found in zip(self.texts, self.translations, strict=True)
-        ]
+    def translated(self, rank: int = 0) -> str:
+        """Return the text with translations of a rank (0: best), or the last ones of a line."""
+        return "".join(
+            piece if isinstance(piece, str) else piece.hypotheses[: rank + 1][-1].text
+            for piece in self.pieces
+        )
+
+    @property
+    def sentences(self) -> list[Translation]:
+        """Return the translations of all sentences."""
+        lines = (piece for piece in self.pieces if isinstance(piece, Translation))
+        return [sentence for line in lines for sentence in line.parts or [line]]
 
 
 class Service:
@@ -91,9 +97,13 @@ class Service:
         self._config = config
         self._read_keys = read_keys
         self._api_keys = read_keys()
-        self._metrics = Metrics()
         self._page = render_page(Path(__file__).with_name("page.html"), {})
-        self.models = Models(config, load=load, metrics=self._metrics)
+        self.models = Models(config, load)
+        self._batcher = Batcher[Translation](
+            batch_size=config.batch_size,
+            batch_characters=config.max_characters,
+            max_waiting=config.max_waiting,
+        )
 
     def reload(self) -> None:
         """Read the API keys and the models again; the old ones stay in use if that fails."""
@@ -106,8 +116,8 @@ class Service:
                 logger.info("read %s again", counted(len(self._api_keys), "API key"))
         self.models.reload()
 
-    def application(self) -> FastAPI:
-        """Return the ASGI application, which closes the models when it ends."""
+    def application(self) -> ASGIApp:
+        """Return the ASGI application."""
         app = FastAPI(
             title="Translation service",
             version="1",
@@ -116,11 +126,10 @@ class Service:
             redirect_slashes=False,  # behind a proxy, the address would have the wrong scheme
             responses={"default": {"description": "An error", "model": Error}},
             exception_handlers=dict.fromkeys(
-                (HTTPException, RefusedError, ClientDisconnect, Exception), _answer_error
+                (HTTPException, ClientDisconnect, Exception), _answer_error
             ),
             lifespan=self._lifespan,
         )
-        app.state.config = self._config
         app.get("/", include_in_schema=False)(self.page)
         app.get("/health")(self.health)
         app.get("/ready")(self.ready)
@@ -133,7 +142,7 @@ class Service:
         ):
             app.post(
                 path,
-                openapi_extra=described(fields),
+                openapi_extra=described_body(fields),
                 response_model=answer_fields,
                 response_model_exclude_none=True,
             )(answer)
@@ -144,13 +153,13 @@ class Service:
                 allow_methods=["GET", "POST"],
                 allow_headers=["Authorization", "Content-Type"],
             )
-        app.add_middleware(Observed, self._metrics)
+        app.add_middleware(_Counted)
         return app
 
     @contextlib.asynccontextmanager
-    async def _lifespan(self, app: FastAPI) -> AsyncIterator[dict[str, object]]:
-        yield {"count_refused": self._metrics.count_refused}
-        await asyncio.to_thread(self.models.close)
+    async def _lifespan(self, app: FastAPI) -> AsyncIterator[None]:
+        yield
+        await asyncio.to_thread(self._batcher.close)
 
     async def page(self) -> Response:
         """Return the translation page."""
@@ -161,25 +170,26 @@ class Service:
         return {"status": "ok"}
 
     async def ready(self) -> dict[str, str]:
-        """Answer whether requests are accepted now for at least one language pair."""
-        if not self.models.are_ready:
-            raise RefusedError(503, "the service is busy")
+        """Answer whether requests are accepted now."""
+        if self._batcher.is_full:
+            raise HTTPException(503, "too many requests wait", _RETRY)
         return {"status": "ready"}
 
     async def metrics(self) -> Response:
         """Return the metrics for Prometheus."""
-        return Response(self._metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        content_type = "text/plain; version=0.0.4; charset=utf-8"
+        return Response(generate_latest(), media_type=content_type)
 
     async def languages(self) -> list[Language]:
         """Return the source languages, each with its target languages."""
         pairs = self.models.pairs
         codes = sorted({code for pair in pairs for code in pair})
         targets = {code: [target for source, target in pairs if source == code] for code in codes}
-        return [Language(**_language(code), targets=targets[code]) for code in codes]
+        return [Language(**described(code), targets=targets[code]) for code in codes]
 
     async def settings(self) -> dict[str, object]:
         """Return the settings of LibreTranslate's page."""
-        source, target = map(_language, self.models.pairs[0])
+        source, target = map(described, self.models.pairs[0])
         return {
             "apiKeys": bool(self._api_keys),
             "charLimit": self._config.max_characters,
@@ -192,54 +202,49 @@ class Service:
             "supportedFilesFormat": [],
         }
 
-    async def translate(
-        self,
-        request: Request,
-        fields: Annotated[TranslateFields, Depends(body(TranslateFields))],
-    ) -> dict[str, object]:
+    async def translate(self, request: Request) -> dict[str, object]:
         """Translate as LibreTranslate does."""
+        fields = await read_fields(request, TranslateFields, self._config)
         if fields.format not in ("text", ""):
             raise HTTPException(
                 400,
                 f"format={fields.format!r}: this service translates plain text; send format=text",
             )
         decoding = self._decoding(fields.alternatives + 1)
-        done = await self._translated(request, fields, decoding)
-        ranks = [done.joined(rank) for rank in range(fields.alternatives + 1)]
-        distinct = [list(dict.fromkeys(texts)) for texts in zip(*ranks, strict=True)]
-        answer: dict[str, list[object]] = {"translatedText": [texts[0] for texts in distinct]}
+        pair, texts = await self._translated(request, fields, decoding)
+        ranks = range(fields.alternatives + 1)
+        distinct = [list(dict.fromkeys(map(text.translated, ranks))) for text in texts]
+        answer: dict[str, list[object]] = {"translatedText": [best for best, *_ in distinct]}
         if fields.alternatives:
-            answer["alternatives"] = [texts[1:] for texts in distinct]
+            answer["alternatives"] = [others for _, *others in distinct]
         if fields.source == "auto":
-            known = {"confidence": 0.0, "language": done.pair[0]}  # nothing was detected
-            answer["detectedLanguage"] = [known for _ in distinct]
+            known = {"confidence": 0.0, "language": pair[0]}  # nothing was detected
+            answer["detectedLanguage"] = [known for _ in texts]
         if isinstance(fields.texts, list):
             return dict(answer)
         return {key: values[0] for key, values in answer.items()}
 
-    async def translate_in_detail(
-        self,
-        request: Request,
-        fields: Annotated[DetailFields, Depends(body(DetailFields))],
-    ) -> dict[str, object]:
+    async def translate_in_detail(self, request: Request) -> dict[str, object]:
         """Translate with tokens, scores, several translations of each sentence and attention."""
+        fields = await read_fields(request, DetailFields, self._config)
         decoding = self._decoding(fields.n_best, beam=fields.beam)
-        done = await self._translated(request, fields, decoding)
+        (source, target), texts = await self._translated(request, fields, decoding)
         if fields.attention:
-            found = (h for texts in done.translations for each in texts for h in each.hypotheses)
+            found = (h for text in texts for each in text.sentences for h in each.hypotheses)
             if sum(math.prod(h.attention_weights.shape) for h in found) > _MOST_WEIGHTS:
                 raise HTTPException(
                     413,
                     f"the attention has more than {_MOST_WEIGHTS:,} weights; send a shorter "
                     "text, or ask for a lower n_best or attention=false",
                 )
-        source, target = done.pair
         translations = [
             {
-                "text": text,
-                "sentences": [as_json(each, has_attention=fields.attention) for each in sentences],
+                "text": text.translated(),
+                "sentences": [
+                    as_json(each, has_attention=fields.attention) for each in text.sentences
+                ],
             }
-            for text, sentences in zip(done.joined(0), done.translations, strict=True)
+            for text in texts
         ]
         return {"source": source, "target": target, "translations": translations}
 
@@ -266,89 +271,55 @@ class Service:
 
     async def _translated(
         self, request: Request, fields: Fields, decoding: DecodingConfig
-    ) -> Translated:
+    ) -> tuple[Pair, list[Text]]:
         """Translate the texts of a request; a text already in the target language is kept."""
         self._check_key(request, fields)
-        config, source = self._config, fields.source
-        given = [fields.texts] if isinstance(fields.texts, str) else fields.texts
+        given, source = fields.list_of_texts, fields.source
         if source == fields.target and any(source in pair for pair in self.models.pairs):
-            echoed = [SplitText([()], [text]) for text in given]
-            return Translated((source, source), echoed, [[] for _ in given])
+            return (source, source), [Text([text]) for text in given]
         pair = self._pair(fields)
-        model = self.models[pair]
-        texts = [split_text(text, model.split) for text in given]
-        sentences = [sentence for text in texts for sentence in text.sentences]
-        most = max(1, config.max_waiting // _SHARES)
-        for sentence in sentences:
-            if len(sentence) > config.max_sentence:
-                raise HTTPException(
-                    413,
-                    f"the sentence {sentence[:_SHOWN]!r}... has {len(sentence):,} characters, more "
-                    f"than {config.max_sentence:,}; split it",
-                )
-        check_limit(len(sentences), most, "sentences")
-        left = request.state.end - time.monotonic()
-        future = self.models.submit(model, sentences, decoding, timeout=left)
-        found = iter(await _unless_gone(request, future, timeout=left))
-        return Translated(pair, texts, [[next(found) for _ in text.sentences] for text in texts])
+        pieces = [_LINE_END.split(text) for text in given]
+        lines = [piece for text in pieces for piece in text if piece.strip()]
+        check_limit(len(lines), max(1, self._config.max_waiting // _SHARES), "lines")
+        try:
+            futures = self._batcher.submit(self.models[pair].translate, lines, decoding)
+        except FullError:
+            raise HTTPException(503, "too many requests wait", _RETRY) from None
+        found = iter(await _results(futures, request))
+        return pair, [Text([next(found) if p.strip() else p for p in text]) for text in pieces]
 
     def _pair(self, fields: Fields) -> Pair:
         """Return the language pair of a request."""
         pairs = self.models.pairs
-        source, target = (
-            _known(code, {pair[side] for pair in pairs})
-            for side, code in enumerate((fields.source, fields.target))
-        )
+        source = find_code(fields.source, {source for source, _ in pairs})
+        target = find_code(fields.target, {target for _, target in pairs})
         # "auto" does not detect the language; it stands for the only source language of the target.
         found = [pair for pair in pairs if pair[1] == target and source in (pair[0], "auto")]
         if len(found) != 1:
-            known = ", ".join(map("-".join, found or pairs))
             raise HTTPException(
                 400,
-                f"source={source!r} and target={fields.target!r} must name one language pair of "
-                f"this service; choose from {known}",
+                f"source={fields.source!r} and target={fields.target!r} must name one language "
+                f"pair of this service; choose from {listed(found or pairs)}",
             )
         return found[0]
 
 
-def _known(code: str, known: Collection[str]) -> str:
-    """Return a known code for a language; the code may differ in case, script or region.
-
-    The language without script or region is preferred, then the only known code that adds them.
-
-    Example:
-        >>> _known("zh-Hans", {"zh", "en"}), _known("pt_br", {"pt-BR"}), _known("pt", {"pt-BR"})
-        ('zh', 'pt-BR', 'pt-BR')
-        >>> _known("fr", {"en"}), _known("pt", {"pt-BR", "pt-PT"}), _known("pt-PT", {"pt-BR"})
-        ('fr', 'pt', 'pt-PT')
-    """
-    if code in known:
-        return code
-    parts = code.lower().replace("_", "-").split("-")
-    forms = {each.lower().replace("_", "-"): each for each in known}
-    for length in range(len(parts), 0, -1):
-        if found := forms.get("-".join(parts[:length])):
-            return found
-    longer = [forms[form] for form in forms if form.startswith(f"{'-'.join(parts)}-")]
-    return longer[0] if len(longer) == 1 else code
-
-
-async def _unless_gone(
-    request: Request, future: Future[list[Translation]], *, timeout: float
-) -> list[Translation]:
-    """Wait for a request's translations; drop the request if its client leaves or it is overdue."""
-    found = asyncio.wrap_future(future)
+async def _results(futures: Sequence[Future[Translation]], request: Request) -> list[Translation]:
+    """Wait for the translations of a request, until its client leaves or it is overdue."""
+    found = asyncio.gather(*map(asyncio.wrap_future, futures))
     gone = asyncio.ensure_future(request.receive())
+    left = request.state.end - time.monotonic()
     try:
-        await asyncio.wait((found, gone), timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((found, gone), timeout=left, return_when=asyncio.FIRST_COMPLETED)
         if found.done():
             return found.result()
         if gone.done():
             raise ClientDisconnect
-        raise overdue()
+        raise HTTPException(504, "the translation took too long", _RETRY)
     finally:
-        future.cancel()
         gone.cancel()
+        for future in futures:  # lines that still wait are not translated
+            future.cancel()
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:
@@ -356,22 +327,32 @@ async def _answer_error(request: Request, error: Exception) -> Response:
     match error:
         case HTTPException():
             return JSONResponse({"error": error.detail}, error.status_code, error.headers)
-        case RefusedError():
-            return JSONResponse({"error": str(error)}, error.status, {"Retry-After": "1"})
         case ClientDisconnect():
             return JSONResponse({"error": "the client has gone"}, 499)
     return JSONResponse({"error": "the service failed"}, 500)
 
 
-_NAMES = {
-    "ar": "Arabic", "cs": "Czech", "da": "Danish", "de": "German", "el": "Greek", "en": "English",
-    "es": "Spanish", "fi": "Finnish", "fr": "French", "he": "Hebrew", "hi": "Hindi",
-    "hu": "Hungarian", "it": "Italian", "ja": "Japanese", "ko": "Korean", "nl": "Dutch",
-    "no": "Norwegian", "pl": "Polish", "pt": "Portuguese", "ro": "Romanian", "ru": "Russian",
-    "sv": "Swedish", "tr": "Turkish", "uk": "Ukrainian", "vi": "Vietnamese", "zh": "Chinese",
-}  # fmt: skip
+class _Counted:
+    """Wraps an application to count its requests by path and status."""
 
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
 
-def _language(code: str) -> dict[str, str]:
-    """Return the code of a language and its English name, or the code again if it has no name."""
-    return {"code": code, "name": _NAMES.get(code, code)}
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        status = 500
+
+        async def watch(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        # FastAPI does not route HEAD; the server drops the body of the answer.
+        routed = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
+        try:
+            await self._app(routed, receive, watch)
+        finally:
+            route = routed.get("route")
+            _REQUESTS.labels(route.path if route else "other", str(status)).inc()

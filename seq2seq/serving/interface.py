@@ -1,8 +1,8 @@
-"""The fields of requests and answers, and the dependency that reads a request body."""
+"""The fields of requests and answers, and how a request is read."""
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, TypeVar
 from urllib.parse import parse_qs
 
@@ -30,6 +30,11 @@ class Fields(BaseModel):
     source: Annotated[str, Field(description="code; auto: the only language translated to target")]
     target: Annotated[str, Field(description="language code; texts in this language stay as is")]
     api_key: str = ""
+
+    @property
+    def list_of_texts(self) -> list[str]:
+        """Return the texts, or the only text, as a list."""
+        return [self.texts] if isinstance(self.texts, str) else self.texts
 
     @model_validator(mode="before")
     @classmethod
@@ -126,47 +131,43 @@ class DetailAnswer(BaseModel):
 _Fields = TypeVar("_Fields", bound=Fields)
 
 
-def described(fields: type[Fields]) -> dict[str, object]:
-    """Return OpenAPI's description of a body that `body` reads."""
+def described_body(fields: type[Fields]) -> dict[str, object]:
+    """Return OpenAPI's description of a body that `read_fields` reads."""
     content = {kind: {"schema": fields.model_json_schema()} for kind in _KINDS}
     return {"requestBody": {"required": True, "content": content}}
 
 
-def body(fields: type[_Fields]) -> Callable[[Request], Awaitable[_Fields]]:
-    """Return a dependency that reads a body in UTF-8: JSON, or a form of either content type.
+async def read_fields(request: Request, fields: type[_Fields], config: ServeConfig) -> _Fields:
+    """Read a body in UTF-8: JSON, or a form of either content type.
 
-    It raises HTTPException if the body is too large, too slow or wrong, and ClientDisconnect if
-    the client has gone.
+    Sets `request.state.end`, the time by which the request must be answered.
+
+    Raises:
+        HTTPException: The body is too large, too slow or wrong.
+        ClientDisconnect: The client has gone.
     """
-
-    async def read_body(request: Request) -> _Fields:
-        config: ServeConfig = request.app.state.config
-        request.state.end = time.monotonic() + config.timeout
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind not in _KINDS or "content-encoding" in request.headers:
-            raise HTTPException(415, f"send one of {', '.join(_KINDS)}, in UTF-8 and uncompressed")
-        limited = Request(request.scope, _limited(request, config.max_body))
-        try:
-            if kind == _JSON:
-                content = await asyncio.wait_for(limited.body(), config.timeout)
-                read = fields.model_validate_json(content, strict=True)
-            else:
-                form = await asyncio.wait_for(_form(limited, kind), config.timeout)
-                read = fields.model_validate(
-                    {name: each[0] if len(each) == 1 else each for name, each in form.items()}
-                )
-        except asyncio.TimeoutError:
-            raise HTTPException(408, "the body did not arrive in time") from None
-        except ValidationError as error:
-            raise HTTPException(400, _describe(error)) from None
-        except ValueError:
-            raise HTTPException(400, "the body is not a form in UTF-8") from None
-        texts = [read.texts] if isinstance(read.texts, str) else read.texts
-        check_limit(len(texts), config.max_texts, "texts")
-        check_limit(sum(map(len, texts)), config.max_characters, "characters")
-        return read
-
-    return read_body
+    request.state.end = time.monotonic() + config.timeout
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in _KINDS or "content-encoding" in request.headers:
+        raise HTTPException(415, f"send one of {', '.join(_KINDS)}, in UTF-8 and uncompressed")
+    limited = Request(request.scope, _limited(request, config.max_body))
+    try:
+        if kind == _JSON:
+            content = await asyncio.wait_for(limited.body(), config.timeout)
+            read = fields.model_validate_json(content, strict=True)
+        else:
+            form = await asyncio.wait_for(_form(limited, kind, config.max_body), config.timeout)
+            values = {name: each[0] if len(each) == 1 else each for name, each in form.items()}
+            read = fields.model_validate(values)
+    except asyncio.TimeoutError:
+        raise HTTPException(408, "the body did not arrive in time") from None
+    except ValidationError as error:
+        raise HTTPException(400, _describe(error)) from None
+    except ValueError:
+        raise HTTPException(400, "the body is not a form in UTF-8") from None
+    check_limit(len(read.list_of_texts), config.max_texts, "texts")
+    check_limit(sum(map(len, read.list_of_texts)), config.max_characters, "characters")
+    return read
 
 
 def check_limit(number: int, most: int, things: str) -> None:
@@ -189,10 +190,9 @@ def _limited(request: Request, most_bytes: int) -> Receive:
     return receive
 
 
-async def _form(request: Request, kind: str) -> Mapping[str, Sequence[object]]:
+async def _form(request: Request, kind: str, most_bytes: int) -> Mapping[str, Sequence[object]]:
     """Return the values of each field of a form."""
     if kind == _MULTIPART:
-        most_bytes = request.app.state.config.max_body
         form = await request.form(max_files=0, max_fields=_MOST_FIELDS, max_part_size=most_bytes)
         return {name: form.getlist(name) for name in form}
     # Starlette would read UTF-8 that is not escaped, as curl sends it, as Latin-1.

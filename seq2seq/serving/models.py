@@ -1,28 +1,36 @@
-"""The configuration of the service, and its models: one with a batcher for each language pair."""
+"""The configuration of the service, and its models: one for each language pair."""
 
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 from typing import Annotated, NamedTuple
+
+from prometheus_client import Counter, Info
 
 from seq2seq.checks import Config, Count, FilePath, FilePaths, Name, Positive, Range, Threads
 from seq2seq.config.composition import describe_error
 from seq2seq.inference.translations import Translation
 from seq2seq.runtime.devices import Device, Engine, Precision
 from seq2seq.search.config import BeamConfig, DecodingConfig, GreedyConfig
-from seq2seq.serving.batcher import Batcher, Translate
-from seq2seq.serving.metrics import Metrics
-from seq2seq.serving.texts import SplitLine
-from seq2seq.text.sentences import Split
+from seq2seq.serving.batcher import Translate
+from seq2seq.version import __version__
 
 logger = logging.getLogger(__name__)
 
 SHOWN_DIGITS = 12
 """Number of hexadecimal digits of a hash in the log and in the metrics."""
+_MODELS = Info("seq2seq_model", "Models in use", ["pair"])
+_UNKNOWN = Counter("seq2seq_unknown_tokens", "Source tokens that the model does not know", ["pair"])
+_LOST = Counter(
+    "seq2seq_lost_spans",
+    "Numbers, codes, addresses, tags and emoji that a translation lacks",
+    ["pair"],
+)
+_UNFINISHED = Counter(
+    "seq2seq_length_limits", "Sentences whose translation was cut at the length limit", ["pair"]
+)
 Pair = tuple[str, str]
 """Codes of the source and the target language."""
 
@@ -46,17 +54,14 @@ class ServeConfig(Config):
     threads: Threads | None
     """Number of CPU threads; None: torch's default or, with engine=onnx, one."""
     batch_size: Count
-    """Maximum number of sentences translated together."""
-    split: Split
+    """Maximum number of lines, and of their sentences, translated together."""
     max_waiting: Count
-    """Maximum number of waiting sentences; beyond that, the answer is 503. A request with more than
-    a quarter of this number gets 413."""
+    """Maximum number of waiting lines; beyond that, the answer is 503. A request with more than a
+    quarter of this number gets 413."""
     timeout: Positive
     """Maximum seconds to answer a request; after that, the answer is 504."""
     max_characters: Count
     """Maximum number of characters in a request."""
-    max_sentence: Count
-    """Maximum number of characters in a sentence; time grows with the square of its length."""
     max_texts: Count
     """Maximum number of texts in a request."""
     max_body: Count
@@ -96,91 +101,55 @@ class ServeConfig(Config):
             )
 
 
-class LoadedModel(NamedTuple):
-    """A model that was read from a checkpoint or an exported folder."""
+class Model(NamedTuple):
+    """What translates a language pair."""
 
-    pair: Pair
     translate: Translate[Translation]
-    split: SplitLine
-    """Function that returns the sentences of a line, as the model needs them."""
-    others: Mapping[Pair, Translate[Translation]] = MappingProxyType({})
-    """Functions that translate the further language pairs of a multilingual model."""
     name: str = ""
     """Folder and file of the model, as `FOLDER/FILE`; symbolic links are resolved."""
     sha256: str = ""
     """SHA-256 of its best.pt, or of runtime.json, which has the hashes of the other files."""
 
 
-Load = Callable[[str], LoadedModel]
+Load = Callable[[str], Mapping[Pair, Model]]
+"""Function that reads a checkpoint or an exported folder; several pairs may share one."""
 
 
 class Models:
-    """The models of the service.
+    """The models of the service, by language pair.
 
     Args:
-        config: The paths of the models, the limits of their queues, and the search for testing a
-            new model before it answers requests.
+        config: The paths of the models, and the search for testing a new model before it answers
+            requests.
         load: Reads a model.
-        metrics: Counts batches and reloads.
 
     Raises:
         OSError: A file cannot be read.
         ValueError: A file is not a model, or two of them have the same languages.
     """
 
-    def __init__(self, config: ServeConfig, *, load: Load, metrics: Metrics) -> None:
+    def __init__(self, config: ServeConfig, load: Load) -> None:
         self._config = config
         self._load = load
-        self._metrics = metrics
         self._reloading = threading.Lock()
-        self._models: dict[Pair, LoadedModel] = {}
+        self._models: dict[Pair, Model] = {}
         self._use(self._load_all())
-        self._batchers = {
-            pair: Batcher[Translation](
-                batch_size=config.batch_size,
-                max_waiting=config.max_waiting,
-                on_batch=partial(metrics.count_batch, "-".join(pair)),
-            )
-            for pair in self._models
-        }
-        metrics.waiting.set_function(lambda: self.num_waiting)
 
     @property
     def pairs(self) -> list[Pair]:
         """Return the language pairs, in the order of the paths."""
         return list(self._models)
 
-    @property
-    def described(self) -> str:
-        """Return the language pairs, each with the name and the hash of its model, for the log."""
+    def __getitem__(self, pair: Pair) -> Model:
+        """Return the model of a pair; it can be used even after a reload."""
+        return self._models[pair]
+
+    def __str__(self) -> str:
+        """Return the language pairs, each with the name and the hash of its model."""
         return ", ".join(
             f"{'-'.join(pair)} (model {model.name}, sha256 {model.sha256[:SHOWN_DIGITS]})"
             for pair, model in self._models.items()
         )
-
-    @property
-    def num_waiting(self) -> int:
-        """Return the number of sentences that wait."""
-        return sum(batcher.num_waiting for batcher in self._batchers.values())
-
-    @property
-    def are_ready(self) -> bool:
-        """Return whether all models work, and at least one has room for a request."""
-        batchers = self._batchers.values()
-        is_full = all(batcher.is_full for batcher in batchers)
-        return all(batcher.is_working for batcher in batchers) and not is_full
-
-    def __getitem__(self, pair: Pair) -> LoadedModel:
-        """Return the model of a pair; it answers every request submitted to it, even after a
-        reload."""
-        return self._models[pair]
-
-    def submit(
-        self, model: LoadedModel, sentences: Sequence[str], decoding: DecodingConfig, timeout: float
-    ) -> Future[list[Translation]]:
-        """Ask for translations by a model; raises as `Batcher.submit`."""
-        batcher = self._batchers[model.pair]
-        return batcher.submit(model.translate, sentences, decoding, timeout=timeout)
 
     def reload(self) -> None:
         """Read all files again and use the new models from the next request on.
@@ -193,43 +162,53 @@ class Models:
                 loaded = self._load_all()
                 if loaded.keys() != self._models.keys():
                     raise ValueError(
-                        f"the models now translate {_listed(loaded)}, but the service started with "
-                        f"{_listed(self._models)}; restart the service"
+                        f"the models now translate {listed(loaded)}, but the service started with "
+                        f"{listed(self._models)}; restart the service"
                     )
             except BaseException as error:  # libraries raise their own types
                 reason = describe_error(error)
                 logger.error("the models were not reloaded; the old ones stay in use: %s", reason)
-                self._metrics.reloads.labels("failure").inc()
             else:
                 self._use(loaded)
-                logger.info("reloaded %s", self.described)
-                self._metrics.reloads.labels("success").inc()
+                logger.info("reloaded %s", self)
 
-    def _use(self, loaded: dict[Pair, LoadedModel]) -> None:
+    def _use(self, loaded: dict[Pair, Model]) -> None:
         self._models = loaded
         for pair, model in loaded.items():
-            self._metrics.set_model("-".join(pair), model.name, model.sha256[:SHOWN_DIGITS])
+            name, digits = "-".join(pair), model.sha256[:SHOWN_DIGITS]
+            _MODELS.labels(name).info(
+                {"name": model.name, "sha256": digits, "version": __version__}
+            )
+            for counter in (_UNKNOWN, _LOST, _UNFINISHED):
+                counter.labels(name)  # shows 0
 
-    def close(self) -> None:
-        """Answer the waiting requests, and accept no more."""
-        for batcher in self._batchers.values():
-            batcher.close()
-
-    def _load_all(self) -> dict[Pair, LoadedModel]:
-        loaded: dict[Pair, LoadedModel] = {}
+    def _load_all(self) -> dict[Pair, Model]:
+        loaded: dict[Pair, Model] = {}
         for path in self._config.checkpoint:
-            model = self._load(path)
-            for pair, translate in {model.pair: model.translate, **model.others}.items():
+            for pair, model in self._load(path).items():
                 if pair in loaded:
                     raise ValueError(
-                        f"checkpoint={path} translates {_listed([pair])}, as another checkpoint "
+                        f"checkpoint={path} translates {listed([pair])}, as another checkpoint "
                         "does; give one model for each pair"
                     )
-                translate(["a"], self._config.decoding)  # the first call is slow or may fail
-                counting = self._metrics.counting("-".join(pair), translate)
-                loaded[pair] = model._replace(pair=pair, translate=counting)
+                model.translate(["a"], self._config.decoding)  # the first call is slow or may fail
+                counting = partial(_translate_counting, "-".join(pair), model.translate)
+                loaded[pair] = model._replace(translate=counting)
         return loaded
 
 
-def _listed(pairs: Iterable[Pair]) -> str:
+def _translate_counting(
+    pair: str, translate: Translate[Translation], lines: list[str], decoding: DecodingConfig
+) -> Sequence[Translation]:
+    """Translate lines, and count what is a problem of the input or the model."""
+    translations = translate(lines, decoding)
+    sentences = [part for line in translations for part in line.parts or [line]]
+    _UNKNOWN.labels(pair).inc(sum(each.num_unknown_tokens for each in sentences))
+    _LOST.labels(pair).inc(sum(len(each.lost_spans) for each in sentences))
+    _UNFINISHED.labels(pair).inc(sum(not each.best.finished for each in sentences))
+    return translations
+
+
+def listed(pairs: Iterable[Pair]) -> str:
+    """Return language pairs in words, such as `de-en, en-de`."""
     return ", ".join(map("-".join, pairs))

@@ -1,7 +1,5 @@
-"""The server: connections, signals, and an orderly shutdown."""
+"""The server: its address, its signals and its access log."""
 
-import asyncio
-import json
 import logging
 import math
 import signal
@@ -22,50 +20,19 @@ logger = logging.getLogger(__name__)
 _HEADER_BYTES = 65536
 """Largest size of request headers that arrive in several packets."""
 _IDLE_SECONDS = 60
-"""Seconds after which a connection without requests is closed."""
-_LAST_SECONDS = 1.0
-"""Seconds that a client has left to finish sending a request when the server ends."""
+"""Seconds after its last answer that an idle connection stays open."""
 
 
 class Connection(H11Protocol):
-    """An HTTP connection that can be closed without losing a request."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._close_after(_IDLE_SECONDS)  # unless a request comes
-
-    def _close_after(self, seconds: float) -> None:
-        self._unset_keepalive_if_required()
-        self.timeout_keep_alive_task = self.loop.call_later(
-            seconds, self.timeout_keep_alive_handler
-        )
-
-    @property
-    def _is_in_request(self) -> bool:
-        return self.cycle is not None and not self.cycle.response_complete
-
-    def shutdown(self) -> None:
-        """Close the connection after its next answer, which announces the end, or after silence."""
-        if self._is_in_request:
-            self.cycle.default_headers = self.server_state.default_headers
-        else:
-            self._close_after(_LAST_SECONDS)
+    """An HTTP connection that can be wrong after its answer."""
 
     def send_400_response(self, msg: str) -> None:
-        """Answer requests that are not HTTP, in JSON; the application counts them."""
-        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
-            self.transport.close()  # the request has another answer already
-            return
-        self.app_state["count_refused"]()
-        super().send_400_response(json.dumps({"error": msg}))
-
-
-class Server(uvicorn.Server):
-    """A server that tells each client to send nothing more before it ends."""
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self.server_state.default_headers.append((b"connection", b"close"))
-        await super().shutdown(sockets)
+        """Answer a request that is not HTTP, unless it has an answer already, because its body was
+        too large; uvicorn would log a traceback."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
 
 
 def without_query(record: logging.LogRecord) -> bool:
@@ -77,12 +44,12 @@ def without_query(record: logging.LogRecord) -> bool:
     return True
 
 
-def make_server(service: Service, config: ServeConfig) -> Server:
+def make_server(service: Service, config: ServeConfig) -> uvicorn.Server:
     """Return a server for the service."""
     # uvicorn would warn about each request that asks for a WebSocket or is not HTTP.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     logging.getLogger("uvicorn.access").addFilter(without_query)
-    return Server(
+    return uvicorn.Server(
         uvicorn.Config(
             service.application(),
             http=Connection,
@@ -108,8 +75,8 @@ def serve_until_stopped(service: Service, config: ServeConfig, bound: socket.soc
         signal.signal(signal.SIGHUP, lambda *_: threading.Thread(target=service.reload).start())
     host, port = bound.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
-    described = service.models.described
-    logger.info("seq2seq %s, translating %s on http://%s:%d/", __version__, described, shown, port)
+    line = "seq2seq %s, translating %s on http://%s:%d/"
+    logger.info(line, __version__, service.models, shown, port)
     server.run(sockets=[bound])
 
 

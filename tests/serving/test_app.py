@@ -14,6 +14,8 @@ from tiny_service import (
 )
 
 from seq2seq.search.config import BeamConfig, GreedyConfig
+from seq2seq.special_tokens import UNK
+from seq2seq.version import __version__
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +46,13 @@ def test_a_text_gives_a_text_and_a_list_a_list_in_any_spelling_of_the_languages(
     assert live.translate(["ja", "", "nein"]).content == {"translatedText": ["JA", "", "NEIN"]}
     assert live.translate([]).content == {"translatedText": []}
     assert live.translate("ja", source="DE", target="en_GB").content == {"translatedText": "JA"}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "Ja.", "\n", "Ja.\n", "\n\nJa. Nein.\r\n\r\nJa.\r", " \t\nJa.\n \n"]
+)
+def test_line_ends_and_blank_lines_are_kept(live, text):
+    assert live.translate(text).content == {"translatedText": text.upper()}
 
 
 def test_alternatives_follow_the_best_translation(live):
@@ -184,16 +193,14 @@ def test_a_full_queue_is_answered_by_503_and_is_not_ready():
         pool.submit(live.translate, "x")
         wait_until(lambda: shut.begun)
         pool.map(live.translate, "yz")
-        wait_until(lambda: live.service.models.num_waiting == 2)
+        wait_until(lambda: live.num_waiting == 2)
         refused, ready, healthy = live.translate("ja"), live.ask("/ready"), live.ask("/health")
-        metrics = live.ask("/metrics").content.decode()
         shut.open()
 
     assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
     assert refused.content == {"error": "too many requests wait"}
     assert ready.status == 503
     assert healthy.status == 200
-    assert "seq2seq_waiting_sentences 2.0" in metrics
 
 
 def test_a_slow_translation_is_answered_by_504():
@@ -304,3 +311,42 @@ def test_the_description_has_every_path_and_the_fields_of_bodies_and_answers(liv
     answer = paths["/v1/translate"]["post"]["responses"]["200"]["content"]["application/json"]
     assert answer["schema"]["$ref"] == "#/components/schemas/DetailAnswer"
     assert "token_log_probabilities" in schemas["Hypothesis"]["properties"]
+
+
+def test_requests_are_counted_by_path_and_status():
+    def fail(lines):
+        assert "bad" not in lines
+
+    names = [
+        f'seq2seq_requests_total{{path="{path}",status="{status}"}}'
+        for path, status in [("/health", 200), ("/translate", 500), ("other", 404)]
+    ]
+    with running(translate=Shouter(before=fail)) as live:
+
+        def ask():
+            for path in ("/health", "/health?q=secret", "/x1"):
+                live.ask(path)
+            live.translate("bad")
+            return [live.metric(name) for name in names]
+
+        before, after = ask(), ask()
+
+    assert [late - early for early, late in zip(before, after, strict=True)] == [2, 1, 1]
+
+
+def test_models_and_what_their_translations_lack_are_in_the_metrics():
+    def translate(lines, decoding):
+        [found] = Shouter()(lines, decoding)
+        cut = [h._replace(text=h.text.replace("7", ""), finished=False) for h in found.hypotheses]
+        return [found._replace(source_ids=[UNK, 4, UNK], hypotheses=cut)]
+
+    names = [
+        f'seq2seq_{name}_total{{pair="de-cs"}}'
+        for name in ("unknown_tokens", "lost_spans", "length_limits")
+    ]
+    labels = f'name="de-cs",pair="de-cs",sha256="aaaaaaaaaaaa",version="{__version__}"'
+    with running(make_serve_config(checkpoint=["de-cs"]), translate=translate) as live:
+        assert [live.metric(name) for name in names] == [0, 0, 0]
+        live.translate("ab 7", target="cs")
+        assert [live.metric(name) for name in names] == [2, 1, 1]
+        assert live.metric(f"seq2seq_model_info{{{labels}}}") == 1

@@ -1,13 +1,13 @@
 import contextlib
 import threading
-from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
-from tiny_service import PanicError, wait_until
+from tiny_service import PanicError
 from tiny_translator import BEAM, GREEDY
 
-from seq2seq.serving.batcher import Batcher, RefusedError
+from seq2seq.serving.batcher import Batcher, FullError
 
 
 class Recorder:
@@ -53,167 +53,87 @@ def shut(recorder, **options):
             recorder.gate.set()
 
 
-def test_requests_that_wait_are_translated_together(recorder):
+def results(futures):
+    return [future.result(10) for future in futures]
+
+
+def test_lines_that_wait_are_translated_together_in_the_order_of_their_requests(recorder):
     with shut(recorder, batch_size=3) as batcher:
-        futures = [batcher.submit(recorder, [letter], GREEDY) for letter in "abcd"]
-        assert batcher.num_waiting == 4
+        futures = [batcher.submit(recorder, list(lines), GREEDY) for lines in ("ab", "c", "de", "")]
         recorder.gate.set()
 
-        assert [future.result(10) for future in futures] == [["A"], ["B"], ["C"], ["D"]]
-    assert recorder.lines() == [["first"], ["a", "b", "c"], ["d"]]
+        assert list(map(results, futures)) == [["A", "B"], ["C"], ["D", "E"], []]
+    assert recorder.lines() == [["first"], ["a", "b", "c"], ["d", "e"]]
     assert len(recorder.threads) == 1
 
 
-@pytest.mark.parametrize("lines", [["a"], ["1", "2", "3"]])
-def test_a_request_does_not_wait_for_others(recorder, lines):
-    with Batcher(batch_size=2, linger=3600) as batcher:
-        for _ in range(3):
-            assert batcher.submit(recorder, lines, GREEDY).result(10) == [
-                line.upper() for line in lines
-            ]
-
-
-def test_after_a_batch_of_several_the_next_one_is_filled(recorder):
-    with shut(recorder, batch_size=2, linger=3600) as batcher:
-        both = [batcher.submit(recorder, [letter], GREEDY) for letter in "ab"]
-        recorder.gate.set()
-        wait(both, 10)
-        late = batcher.submit(recorder, ["c"], GREEDY)
-        assert not late.done()
-        assert batcher.submit(recorder, ["d"], GREEDY).result(10) == ["D"]
-
-    assert recorder.lines() == [["first"], ["a", "b"], ["c", "d"]]
-
-
-def test_clients_that_ask_again_at_once_are_expected_only_once(recorder):
-    again = []
-    with shut(recorder, batch_size=8, linger=3600) as batcher:
-        for future in [batcher.submit(recorder, [letter], GREEDY) for letter in "ab"]:
-            future.add_done_callback(
-                lambda _: again.append(batcher.submit(recorder, ["c"], GREEDY))
-            )
-        recorder.gate.set()
-        wait_until(lambda: len(again) == 2)
-
-        assert [future.result(10) for future in again] == [["C"], ["C"]]
-
-
-def test_lines_of_several_requests_take_turns(recorder):
-    with shut(recorder, batch_size=4) as batcher:
-        document = batcher.submit(recorder, ["1", "2", "3", "4", "5", "6"], GREEDY)
-        sentence = batcher.submit(recorder, ["a"], GREEDY)
+def test_a_batch_has_at_most_as_many_characters_or_one_line(recorder):
+    with shut(recorder, batch_characters=4) as batcher:
+        batcher.submit(recorder, ["aa", "bbb", "c", "ddddd", "e"], GREEDY)
         recorder.gate.set()
 
-        assert document.result(10) == ["1", "2", "3", "4", "5", "6"]
-        assert sentence.result(10) == ["A"]
-    assert recorder.lines()[1:] == [["1", "a", "2", "3"], ["4", "5", "6"]]
+    assert recorder.lines()[1:] == [["aa", "c", "e"], ["bbb"], ["ddddd"]]
 
 
-def test_requests_of_different_searches_and_models_are_translated_apart_and_take_turns(recorder):
+def test_lines_of_different_searches_and_models_are_translated_apart(recorder):
     other = Recorder()
     with shut(recorder, batch_size=2) as batcher:
-        futures = [
-            batcher.submit(recorder, ["1", "2", "3"], BEAM),
-            batcher.submit(recorder, ["a"], GREEDY),
-            batcher.submit(recorder, ["4"], replace(BEAM)),
-            batcher.submit(other, ["5"], BEAM),
-        ]
+        batcher.submit(recorder, ["1", "2", "3"], BEAM)
+        batcher.submit(recorder, ["a"], GREEDY)
+        batcher.submit(recorder, ["4"], replace(BEAM))
+        batcher.submit(other, ["5"], BEAM)
         recorder.gate.set()
-        wait(futures, 10)
 
-    assert recorder.batches[1:] == [(["1", "4"], BEAM), (["a"], GREEDY), (["2", "3"], BEAM)]
+    assert recorder.batches[1:] == [(["1", "2"], BEAM), (["3", "4"], BEAM), (["a"], GREEDY)]
     assert other.batches == [(["5"], BEAM)]
 
 
 @pytest.mark.parametrize("error", [RuntimeError, PanicError])
-def test_a_failing_line_fails_its_own_request_only(recorder, error):
+def test_a_failing_line_fails_alone(recorder, error):
     recorder.error = error
     with shut(recorder, batch_size=8) as batcher:
-        good = [batcher.submit(recorder, [letter], GREEDY) for letter in "ab"]
-        bad = batcher.submit(recorder, ["x", "bad", "bad"], GREEDY)
+        a, bad, b = batcher.submit(recorder, ["a", "bad", "b"], GREEDY)
         recorder.gate.set()
 
-        assert [future.result(10) for future in good] == [["A"], ["B"]]
+        assert results([a, b]) == ["A", "B"]
         with pytest.raises(RuntimeError, match="a line is bad"):
             bad.result(10)
-        assert batcher.submit(recorder, ["c"], GREEDY).result(10) == ["C"]
+        assert results(batcher.submit(recorder, ["c"], GREEDY)) == ["C"]
 
 
-def test_lines_that_waited_too_long_are_not_translated(recorder):
-    with shut(recorder) as batcher:
-        late = batcher.submit(recorder, ["late", "later"], GREEDY, timeout=0)
-        other = batcher.submit(recorder, ["a"], GREEDY, timeout=3600)
-        recorder.gate.set()
-
-        with pytest.raises(RefusedError, match="took too long"):
-            late.result(10)
-        assert other.result(10) == ["A"]
-        assert batcher.num_waiting == 0
-    assert recorder.lines() == [["first"], ["a"]]
+def test_a_model_that_returns_too_few_translations_fails_each_line(recorder):
+    with Batcher() as batcher:
+        for future in batcher.submit(lambda lines, decoding: [], ["a", "b"], GREEDY):
+            with pytest.raises(ValueError, match="argument 2 is shorter"):
+                future.result(10)
+        assert results(batcher.submit(recorder, ["c"], GREEDY)) == ["C"]
 
 
-def test_a_cancelled_request_frees_its_places_at_once_and_is_not_translated(recorder):
+def test_a_cancelled_line_frees_its_place_at_once_and_is_not_translated(recorder):
     with shut(recorder, batch_size=1, max_waiting=2) as batcher:
         cancelled = batcher.submit(recorder, ["a", "b"], GREEDY)
-        with pytest.raises(RefusedError, match="too many requests wait"):
+        with pytest.raises(FullError):
             batcher.submit(recorder, ["c"], GREEDY)
         assert batcher.is_full
-        assert cancelled.cancel()
+        assert all(future.cancel() for future in cancelled)
         assert not batcher.is_full
-        future = batcher.submit(recorder, ["c", "d"], GREEDY)
+        kept, dropped = batcher.submit(recorder, ["c", "d"], GREEDY)
+        dropped.cancel()
         recorder.gate.set()
 
-        assert future.result(timeout=10) == ["C", "D"]
-    with pytest.raises(CancelledError):
-        cancelled.result()
-    assert batcher.num_waiting == 0
-    assert recorder.lines() == [["first"], ["c"], ["d"]]
+        assert kept.result(10) == "C"
+    assert recorder.lines() == [["first"], ["c"]]
 
 
-def test_a_request_may_be_repeated_when_it_is_overdue(recorder):
-    repeated = []
-    with shut(recorder, batch_size=1) as batcher:
-        overdue = batcher.submit(recorder, ["a"], GREEDY, timeout=0)
-        other = batcher.submit(recorder, ["b"], GREEDY)
-        overdue.add_done_callback(
-            lambda _: repeated.append(batcher.submit(recorder, ["a"], GREEDY))
-        )
-        recorder.gate.set()
-
-        assert other.result(timeout=10) == ["B"]
-        assert repeated[0].result(timeout=10) == ["A"]
-
-
-def test_closing_answers_what_was_accepted_and_refuses_the_rest(recorder):
-    with shut(recorder, batch_size=2, linger=3600) as batcher:
-        accepted = [batcher.submit(recorder, [letter], GREEDY) for letter in "abc"]
+def test_closing_translates_what_waits(recorder):
+    with shut(recorder, batch_size=2) as batcher:
+        accepted = batcher.submit(recorder, ["a", "b", "c"], GREEDY)
         closing = threading.Thread(target=batcher.close)
         closing.start()
-        wait_until(lambda: not batcher.is_working)
-
-        with pytest.raises(RefusedError, match="the service is shutting down"):
-            batcher.submit(recorder, ["d"], GREEDY)
         recorder.gate.set()
         closing.join(10)
 
-        assert [future.result(0) for future in accepted] == [["A"], ["B"], ["C"]]
-
-
-def test_batches_are_reported_by_a_function_that_may_fail(recorder, caplog):
-    sizes = []
-
-    def report(size, seconds):
-        sizes.append(size)
-        raise OSError("no space left on device")
-
-    with Batcher(on_batch=report) as batcher:
-        answers = [
-            batcher.submit(recorder, lines, GREEDY).result(10) for lines in (["a"], ["b", "c"])
-        ]
-
-    assert answers == [["A"], ["B", "C"]]
-    assert sizes == [1, 2]
-    assert "no space left on device" in caplog.text
+        assert [future.result(0) for future in accepted] == ["A", "B", "C"]
 
 
 def test_requests_of_many_threads_lose_nothing():
@@ -223,11 +143,11 @@ def test_requests_of_many_threads_lose_nothing():
         return [line[::-1] for line in lines]
 
     def ask(line):
-        future = batcher.submit(translate, [line], GREEDY)
+        [future] = batcher.submit(translate, [line], GREEDY)
         return None if future.exception(10) else future.result()
 
     lines = [str(number) for number in range(400)]
-    with Batcher(batch_size=4, linger=0) as batcher, ThreadPoolExecutor(8) as pool:
+    with Batcher(batch_size=4) as batcher, ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(ask, lines))
 
-    assert answers == [None if line.endswith("7") else [line[::-1]] for line in lines]
+    assert answers == [None if line.endswith("7") else line[::-1] for line in lines]

@@ -1,44 +1,23 @@
 import weakref
-from functools import partial
 
 import pytest
-from tiny_service import (
-    PanicError,
-    Shouter,
-    ShutShouter,
-    load_shouter,
-    make_serve_config,
-    wait_until,
-)
+from tiny_service import PanicError, Shouter, load_shouter, make_serve_config
 from tiny_translator import GREEDY
 
 from seq2seq.search.config import BeamConfig, SamplingConfig
-from seq2seq.serving.metrics import Metrics
-from seq2seq.serving.models import LoadedModel, Models
-from seq2seq.version import __version__
+from seq2seq.serving.models import Model, Models
 
 
-@pytest.fixture
-def make_models():
-    """Return a function that makes models, which are closed at the end."""
-    made = []
-
-    def make(*paths, load=load_shouter, max_waiting=50, metrics=None):
-        config = make_serve_config(checkpoint=list(paths), max_waiting=max_waiting)
-        made.append(Models(config, load=load, metrics=metrics or Metrics()))
-        return made[-1]
-
-    yield make
-    for models in made:
-        models.close()
+def make_models(*paths, load=load_shouter):
+    return Models(make_serve_config(checkpoint=list(paths)), load)
 
 
-def ask(models, pair, line="a"):
-    [translation] = models.submit(models[pair], [line], GREEDY, timeout=10).result(10)
+def ask(models, pair):
+    [translation] = models[pair].translate(["a"], GREEDY)
     return translation.text
 
 
-def test_two_models_of_a_pair_are_refused(make_models):
+def test_two_models_of_a_pair_are_refused():
     with pytest.raises(ValueError, match="checkpoint=de-en translates de-en, as another"):
         make_models("de-en", "de-en")
 
@@ -54,16 +33,14 @@ def fails(lines, decoding):
         (PanicError("no\n session"), "no session"),
         (StopIteration(), "StopIteration"),
         (
-            LoadedModel(("de", "fr"), Shouter("new"), str.split),
+            {("de", "fr"): Model(Shouter("new"))},
             "the models now translate de-en, de-fr, but the service started with de-en, en-de; "
             "restart the service",
         ),
-        (LoadedModel(("en", "de"), fails, str.split), "weights are NaN"),
+        ({("en", "de"): Model(fails)}, "weights are NaN"),
     ],
 )
-def test_after_a_reload_that_failed_all_old_models_answer_until_the_next_one(
-    make_models, caplog, second, error
-):
+def test_after_a_reload_that_failed_all_old_models_answer_until_the_next_one(caplog, second, error):
     def load(path):
         if state == "broken" and path == "en-de":
             if isinstance(second, BaseException):
@@ -75,8 +52,8 @@ def test_after_a_reload_that_failed_all_old_models_answer_until_the_next_one(
         models.reload()
         return [ask(models, pair) for pair in models.pairs]
 
-    state, metrics = "old", Metrics()
-    models = make_models("de-en", "en-de", load=load, metrics=metrics)
+    state = "old"
+    models = make_models("de-en", "en-de", load=load)
     state = "broken"
     after_failure = reload()
     state = "new"
@@ -85,22 +62,20 @@ def test_after_a_reload_that_failed_all_old_models_answer_until_the_next_one(
     assert (after_failure, after_success) == (["Aold", "Aold"], ["Anew", "Anew"])
     lines = [record.message for record in caplog.records]
     assert lines == [f"the models were not reloaded; the old ones stay in use: {error}"]
-    for result in ("failure", "success"):
-        assert f'seq2seq_reloads_total{{result="{result}"}} 1.0' in metrics.text().decode()
 
 
-def test_a_model_that_was_chosen_before_a_reload_answers_after_it(make_models):
+def test_a_model_that_was_chosen_before_a_reload_can_be_used_after_it():
     marks = iter("12")
     models = make_models("de-en", load=lambda path: load_shouter(path, Shouter(next(marks))))
     chosen = models["de", "en"]
 
     models.reload()
 
-    [old] = models.submit(chosen, ["a"], GREEDY, timeout=10).result(10)
+    [old] = chosen.translate(["a"], GREEDY)
     assert (old.text, ask(models, ("de", "en"))) == ("A1", "A2")
 
 
-def test_a_model_that_no_request_needs_leaves_the_memory(make_models):
+def test_a_model_that_no_request_needs_leaves_the_memory():
     loaded = []
 
     def load(path):
@@ -109,56 +84,27 @@ def test_a_model_that_no_request_needs_leaves_the_memory(make_models):
         return load_shouter(path, model)
 
     models = make_models("de-en", load=load)
-    ask(models, ("de", "en"))
-
     models.reload()
 
-    wait_until(lambda: loaded[0]() is None)  # the thread of the batcher may still hold it
-    assert loaded[1]() is not None
+    assert loaded[0]() is None
+    assert loaded[1]() is models["de", "en"].translate.args[1]
 
 
-def test_models_are_ready_while_one_of_them_has_room(make_models):
-    shut = ShutShouter()
-    models = make_models(
-        "de-en", "en-de", load=partial(load_shouter, translate=shut), max_waiting=1
-    )
-
-    def are_ready_with_full(pair):
-        number = len(shut.begun)
-        models.submit(models[pair], ["b"], GREEDY, timeout=20)
-        wait_until(lambda: len(shut.begun) > number)
-        models.submit(models[pair], ["c"], GREEDY, timeout=20)
-        return models.are_ready
-
-    are_ready = [are_ready_with_full(pair) for pair in models.pairs]
-    shut.open()
-    models.close()
-
-    assert are_ready == [True, False]
-    assert not models.are_ready
-
-
-def test_the_log_and_the_metrics_name_the_models_in_use(make_models, caplog):
-    def load(path):
-        return load_shouter(path)._replace(name="run", sha256=digest)
-
+def test_the_log_names_the_models_in_use(caplog):
     caplog.set_level("INFO")
-    digest, metrics = 64 * "1", Metrics()
-    models = make_models("de-en", load=load, metrics=metrics)
-    at_start = models.described
+    digest = 64 * "1"
+    models = make_models("de-en", load=lambda path: load_shouter(path, sha256=digest))
+    at_start = str(models)
     digest = 64 * "2"
     models.reload()
 
-    assert at_start == "de-en (model run, sha256 111111111111)"
-    assert caplog.messages == ["reloaded de-en (model run, sha256 222222222222)"]
-    infos = [e for e in metrics.text().decode().splitlines() if e.startswith("seq2seq_model_info{")]
-    labels = f'name="run",pair="de-en",sha256="222222222222",version="{__version__}"'
-    assert infos == [f"seq2seq_model_info{{{labels}}} 1.0"]
+    assert at_start == "de-en (model de-en, sha256 111111111111)"
+    assert caplog.messages == ["reloaded de-en (model de-en, sha256 222222222222)"]
 
 
-def test_a_model_of_several_languages_answers_for_each_pair(make_models):
-    others = {("de", "fr"): Shouter("fr")}
-    models = make_models("de-en", load=lambda path: load_shouter(path)._replace(others=others))
+def test_a_model_of_several_languages_answers_for_each_pair():
+    french = {("de", "fr"): Model(Shouter("fr"))}
+    models = make_models("de-en", load=lambda path: load_shouter(path) | french)
 
     assert models.pairs == [("de", "en"), ("de", "fr")]
     assert [ask(models, pair) for pair in models.pairs] == ["A", "Afr"]

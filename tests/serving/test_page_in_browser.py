@@ -19,18 +19,15 @@ HEADS = torch.tensor([[[0.75, 0.25], [0.0, 1.0]], [[0.25, 0.75], [0.5, 0.5]]])
 def load(path, source=("\u2581ja", "</s>"), target=("\u2581A", "</s>"), heads=HEADS):
     """Return a model that shows the same attention for every sentence."""
 
-    def translate(lines, decoding):
-        return [
-            each._replace(
-                source_tokens=source,
-                hypotheses=[
-                    h._replace(tokens=target, attention_weights=heads) for h in each.hypotheses
-                ],
-            )
-            for each in Shouter()(lines, decoding)
-        ]
+    def shown(translation):
+        found = [h._replace(tokens=target, attention_weights=heads) for h in translation.hypotheses]
+        parts = [shown(part) for part in translation.parts]
+        return translation._replace(source_tokens=source, hypotheses=found, parts=parts)
 
-    return load_shouter(path)._replace(translate=translate)
+    def translate(lines, decoding):
+        return [shown(line) for line in Shouter()(lines, decoding)]
+
+    return load_shouter(path, translate)
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,6 @@ from tiny_service import (
 from tiny_translator import make_translator, write_checkpoint
 
 from seq2seq.files.paths import file_sha256
-from seq2seq.serving import server
 from seq2seq.serving.server import bind
 
 BODY = b'{"q":"ja","source":"de","target":"en"}'
@@ -50,29 +49,20 @@ def read_answer(connection):
     return received
 
 
-NOT_HTTP = (
-    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # TLS
-    b"GET / HTTP/1.1\r\nHost: x\r\nX: " + 100_000 * b"x",
-)
-
-
-def test_what_is_not_http_is_answered_by_400_in_json_and_counted_without_a_warning(caplog):
+def test_what_is_not_http_is_answered_by_400_without_a_warning(caplog):
+    tls = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
     with running() as live:
-        for raw in NOT_HTTP:
+        for raw in (tls, b"GET / HTTP/1.1\r\nHost: x\r\nX: " + 100_000 * b"x"):
             with live.connect() as connection:
                 with contextlib.suppress(ConnectionError):
                     connection.sendall(raw)
                 answer = read_all(connection)
-            head, _, body = answer.partition(b"\r\n\r\n")
-            assert head.startswith(b"HTTP/1.1 400") or answer == b""  # reset while it was sent
-            assert not answer or body == b'{"error": "Invalid HTTP request received."}'
+            assert answer.startswith(b"HTTP/1.1 400") or answer == b""  # reset while it was sent
         with live.connect() as connection:
             upgrade = b"Connection: Upgrade\r\nUpgrade: websocket"
             connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n" % upgrade)
             assert connection.recv(65536)
-        metrics = live.ask("/metrics").content.decode()
 
-    assert 'seq2seq_requests_total{path="not HTTP",status="400"} 2.0' in metrics
     assert [record for record in caplog.records if record.levelname == "WARNING"] == []
 
 
@@ -115,21 +105,23 @@ def test_a_slow_body_is_answered_by_408():
         assert read_answer(connection).startswith(b"HTTP/1.1 408")
 
 
-def test_a_connection_without_a_request_is_closed(monkeypatch):
-    monkeypatch.setattr(server, "_IDLE_SECONDS", 0.05)
+def test_the_headers_of_an_answer_may_be_asked_for_alone():
     with running() as live, live.connect() as connection:
-        assert read_all(connection) == b""
+        connection.sendall(b"HEAD /health HTTP/1.1\r\nHost: x\r\n\r\n")
+
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200")
 
 
 def test_a_request_whose_client_has_gone_is_not_translated():
     shut = ShutShouter()
+    status = 'seq2seq_requests_total{path="/translate",status="499"}'
     with running(translate=shut) as live, ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(live.translate, "first")
         wait_until(lambda: shut.begun)
         with live.connect() as connection:
             connection.sendall(REQUEST.replace(b"ja", b"no"))
-            wait_until(lambda: live.service.models.num_waiting)
-        wait_until(lambda: 'status="499"' in live.ask("/metrics").content.decode())
+            wait_until(lambda: live.num_waiting)
+        wait_until(lambda: status in live.ask("/metrics").content.decode())
         shut.open()
         waiting.result(20)
         live.translate("last")
@@ -137,28 +129,21 @@ def test_a_request_whose_client_has_gone_is_not_translated():
     assert shut.begun == ["first", "last"]
 
 
-def test_stopping_tells_each_client_to_send_no_more_on_its_connection():
+def test_stopping_answers_accepted_requests_and_closes_idle_connections():
     shut = ShutShouter()
     with running(translate=shut) as live, contextlib.ExitStack() as stack:
-        idle, busy, silent = (stack.enter_context(live.connect()) for _ in range(3))
+        idle, busy = (stack.enter_context(live.connect()) for _ in range(2))
         idle.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
-        first = read_answer(idle)
+        read_answer(idle)
         busy.sendall(REQUEST)
         wait_until(lambda: shut.begun)
-        headers = live.server.server_state.default_headers
-        wait_until(lambda: live.server.server_state.default_headers is not headers)  # each second
         live.server.should_exit = True
-        wait_until(lambda: not live.server.servers[0].is_serving())
+
+        assert read_all(idle) == b""
         with pytest.raises(ConnectionError):
             live.connect()
-        idle.sendall(REQUEST)
         shut.open()
-
-        last = [read_all(connection) for connection in (idle, busy, silent)]
-
-    assert b"connection: close" not in first
-    assert [b"connection: close" in answer for answer in last] == [True, True, False]
-    assert [answer[:12] for answer in last] == [b"HTTP/1.1 200", b"HTTP/1.1 200", b""]
+        assert read_all(busy).startswith(b"HTTP/1.1 200")
 
 
 def test_reloading_under_load_answers_every_request_by_one_of_the_models(caplog):
@@ -168,7 +153,7 @@ def test_reloading_under_load_answers_every_request_by_one_of_the_models(caplog)
 
     def ask():
         while not is_over.is_set():
-            answers.append(live.translate("Ja. Nein. Ja."))
+            answers.append(live.translate("Ja. Nein.\nJa."))
 
     def load(path):
         return load_shouter(path, Shouter(f" {next(marks)}"))
@@ -180,15 +165,13 @@ def test_reloading_under_load_answers_every_request_by_one_of_the_models(caplog)
         for _ in range(5):
             live.service.models.reload()
         is_over.set()
-        metrics = live.ask("/metrics").content.decode()
         last = live.translate("Ja.").content
 
     texts = [
-        re.fullmatch(r"JA\. (\d) NEIN\. \1 JA\. \1", a.content["translatedText"]) for a in answers
+        re.fullmatch(r"JA\. (\d) NEIN\. \1\nJA\. \1", a.content["translatedText"]) for a in answers
     ]
     assert all(texts)
     assert last == {"translatedText": "JA. 5"}
-    assert 'seq2seq_reloads_total{result="success"} 5.0' in metrics
 
 
 def test_an_address_in_use_is_refused_in_one_line():

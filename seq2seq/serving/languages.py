@@ -1,0 +1,55 @@
+"""Codes of languages, in the forms that clients send."""
+
+from collections.abc import Collection
+
+_LANGUAGES = {
+    "ar": "Arabic ara", "bg": "Bulgarian bul", "bn": "Bengali ben", "ca": "Catalan cat",
+    "cs": "Czech ces cze", "da": "Danish dan", "de": "German deu ger", "el": "Greek ell gre",
+    "en": "English eng", "es": "Spanish spa", "et": "Estonian est", "eu": "Basque eus baq",
+    "fa": "Persian fas per pes", "fi": "Finnish fin", "fr": "French fra fre", "ga": "Irish gle",
+    "gl": "Galician glg", "he": "Hebrew heb iw", "hi": "Hindi hin", "hr": "Croatian hrv",
+    "hu": "Hungarian hun", "id": "Indonesian ind", "is": "Icelandic isl ice", "it": "Italian ita",
+    "ja": "Japanese jpn", "ko": "Korean kor", "lt": "Lithuanian lit", "lv": "Latvian lav lvs",
+    "mk": "Macedonian mkd mac", "ms": "Malay msa may", "nl": "Dutch nld dut",
+    "no": "Norwegian nor nb nob", "pl": "Polish pol", "pt": "Portuguese por pb",
+    "ro": "Romanian ron rum", "ru": "Russian rus", "sk": "Slovak slk slo", "sl": "Slovenian slv",
+    "sq": "Albanian sqi alb", "sr": "Serbian srp", "sv": "Swedish swe", "sw": "Swahili swa swh",
+    "ta": "Tamil tam", "th": "Thai tha", "tl": "Tagalog tgl fil", "tr": "Turkish tur",
+    "uk": "Ukrainian ukr", "ur": "Urdu urd", "vi": "Vietnamese vie", "zh": "Chinese zho chi cmn zt",
+}  # fmt: skip
+"""For each code, the English name of the language and its further codes: those of ISO 639-2 and
+639-3, and those of LibreTranslate."""
+_SHORT = {more: code for code, text in _LANGUAGES.items() for more in text.split()[1:]}
+
+
+def described(code: str) -> dict[str, str]:
+    """Return the code of a language and its English name, or the code again if it has no name."""
+    name = _LANGUAGES.get(code, code).split()[0]
+    return {"code": code, "name": name}
+
+
+def find_code(code: str, known: Collection[str]) -> str:
+    """Return a known code for a language, or the code again if none or several fit.
+
+    The known code may differ in case, in its number of letters, in script or in region. The code
+    that shares most with the wanted one is preferred, then the one without anything else.
+
+    Example:
+        >>> [find_code(code, ["en", "zh"]) for code in ("EN_gb", "eng", "zh-Hans-TW")]
+        ['en', 'en', 'zh']
+        >>> [find_code(code, ["pt-BR", "sr-Cyrl", "sr-Latn"]) for code in ("por", "sr", "sr_latn")]
+        ['pt-BR', 'sr', 'sr-Latn']
+    """
+    wanted = _subtags(code)
+    for length in range(len(wanted), 0, -1):
+        alike = [each for each in known if _subtags(each)[:length] == wanted[:length]]
+        plain = [each for each in alike if len(_subtags(each)) == length]
+        if len(plain or alike) == 1:
+            return (plain or alike)[0]
+    return code
+
+
+def _subtags(code: str) -> list[str]:
+    """Return the language, with two letters if it has such a code, and what follows it."""
+    language, *others = code.lower().replace("_", "-").split("-")
+    return [_SHORT.get(language, language), *others]
