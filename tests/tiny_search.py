@@ -1,7 +1,6 @@
 """A tiny model for tests of searches, and reference searches written from the definitions."""
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -123,12 +122,10 @@ def score_known(model: FakeModel, source: list[int], output: list[int]) -> Known
 
 
 class Task(NamedTuple):
-    """A source sentence with the configuration and constraints of its search."""
+    """A source sentence with the configuration of its search."""
 
     source: list[int]
     config: DecodingConfig
-    prefix: Sequence[int] = ()
-    banned: Sequence[Sequence[int]] = ()
 
     @property
     def limit(self) -> int:
@@ -137,8 +134,6 @@ class Task(NamedTuple):
 
     def following(self, produced: list[int], vocabulary_size: int) -> list[int]:
         """Return the allowed next tokens, by the definition of each constraint."""
-        if len(produced) < len(self.prefix):
-            return [self.prefix[len(produced)]]
         tokens = (token for token in range(vocabulary_size) if token not in (PAD, BOS))
         return [token for token in tokens if self._allows([*produced, token])] or [EOS]
 
@@ -146,9 +141,6 @@ class Task(NamedTuple):
         config = self.config
         shortest = max(config.min_length, math.floor(config.min_length_ratio * len(self.source)))
         if output[-1] == EOS and len(output) < shortest:
-            return False
-        started = [BOS, *output]
-        if any(started[-len(sequence) :] == list(sequence) for sequence in self.banned):
             return False
         size = config.no_repeat_ngram
         grams = [tuple(output[at : at + size]) for at in range(len(output) - size + 1)]

@@ -31,7 +31,6 @@ with imports_in_one_line():
     from seq2seq.files.links import Links, check_links, format_links, parse_links
     from seq2seq.files.paths import expand_home
     from seq2seq.files.text import open_lines
-    from seq2seq.inference.lexical_constraints import BannedPhrases, PrefixError
     from seq2seq.inference.lines import LineTranslator, has_attention
     from seq2seq.inference.tally import StreamCounts
     from seq2seq.inference.translations import Translation, as_json
@@ -71,13 +70,11 @@ def translate(config: TranslateConfig) -> None:
         inputs = open_inputs(config, stack)
         translator = _load(config)
         _check_attention(config, translator)
-        banned = BannedPhrases(_read_phrases(config), translator.tokenizers[1])
         outputs = Outputs(config, translator, inputs, stack)
         progress = stack.enter_context(open_progress(config, inputs))
         counts = StreamCounts(
             translator.tags,
             None if config.reference else config.decoding,
-            banned,
             line_name=inputs.line_name,
             on_batch=progress.advance,
             has_more=inputs.has_more,
@@ -131,16 +128,6 @@ def _check_attention(config: TranslateConfig, translator: LineTranslator) -> Non
         check_copying(_with_torch(translator))
 
 
-def _read_phrases(config: TranslateConfig) -> list[str]:
-    if config.banned_phrases is None:
-        return []
-    with open_lines(config.banned_phrases, key="banned_phrases") as lines:
-        phrases = list(lines)
-    if not phrases:
-        raise ValueError(f"{lines.name} has no phrases; write one on each line, or remove the key")
-    return phrases
-
-
 def _with_torch(translator: LineTranslator) -> "Translator":
     """Return the translator as the class of engine=torch, which some keys require."""
     assert not isinstance(translator, OnnxTranslator), "checked by the configuration"
@@ -155,17 +142,16 @@ def _translations(
     if config.reference is not None:
         yield from _with_torch(translator).score(inputs, batch_size=size, counts=counts)
         return
-    translations = translator.translate_pairs(inputs, counts, batch_size=size, split=config.split)
+    lines = (line for line, _ in inputs)
+    translations = translator.translate(
+        lines, config.decoding, batch_size=size, split=config.split, counts=counts
+    )
     if config.unknown_words is UnknownTokens.copy:
         from seq2seq.inference.unknown_words import copy_unknown_words
 
         tokenizers = _with_torch(translator).tokenizers
         translations = (copy_unknown_words(each, tokenizers) for each in translations)
-    try:
-        yield from translations
-    except PrefixError as error:
-        name = inputs.companion_name(error.index)
-        raise ValueError(f"{name} {error.reason}") from error
+    yield from translations
 
 
 class Outputs:

@@ -59,8 +59,6 @@ _WITHOUT_EFFECT: dict[str, tuple[object, ...]] = {
 _EXCLUSIVE = (
     ("text", "input", "give one of them"),
     ("text", "reference", "give input=FILE, a file parallel to the reference"),
-    ("prefixes", "reference", "with references, no search runs; remove one of the keys"),
-    ("banned_phrases", "reference", "with references, no search runs; remove one of the keys"),
     ("unknown_words", "reference", "references are scored unchanged; remove one of the keys"),
     ("split", "reference", "references are scored as whole lines; remove one of the keys"),
 )
@@ -71,8 +69,8 @@ _NEEDED = (
 )
 """A key, the key of the file that it needs, and the reason."""
 _ONLY_TORCH = (
-    *("plugins", "reference", "prefixes", "banned_phrases", "unknown_words"),
-    *("alignments", "attention_plot", "device", "precision", "kernels"),
+    *("plugins", "reference", "unknown_words", "alignments", "attention_plot"),
+    *("device", "precision", "kernels"),
 )
 """Keys of engine=torch."""
 
@@ -93,11 +91,6 @@ class TranslateConfig(Config):
     """Files to translate; None: standard input."""
     reference: FilePaths | None
     """Files of reference translations, parallel to the input, to score instead of searching."""
-    prefixes: FilePaths | None
-    """Files of prefixes, parallel to the input; each translation begins with its prefix, which may
-    be empty."""
-    banned_phrases: FilePath | None
-    """File of phrases, one on each line, that no translation may contain."""
     unknown_words: UnknownTokens
     output: FilePaths | None
     """One output file for all inputs, or one for each input; None: standard output."""
@@ -167,7 +160,7 @@ class TranslateConfig(Config):
             if self._is_given(key) and not self._is_given(other):
                 yield f"{self._named(key)} needs {other}=FILE: {reason}"
         num_inputs = len(self.input or [""])
-        for key in ("reference", "prefixes", "output"):
+        for key in ("reference", "output"):
             allowed = sorted({1, num_inputs} if key == "output" else {num_inputs})
             if self._is_given(key) and (number := len(self.paths(key))) not in allowed:
                 yield (

@@ -73,11 +73,11 @@ class Prompt:
 
 
 class Inputs:
-    """Iterable over the lines of all inputs, each with its prefix, its reference or an empty text.
+    """Iterable over the lines of all inputs, each with its reference or an empty text.
 
     Args:
         sources: The inputs.
-        companions: File of prefixes or references for each input, or no files.
+        references: File of references for each input, or no files.
         first: Lines to skip at the start; 0 if there are several inputs.
         stop: Index of the line after the last line to translate; None: translate to the end.
     """
@@ -85,14 +85,14 @@ class Inputs:
     def __init__(
         self,
         sources: Sequence[LineReader | Prompt],
-        companions: Sequence[LineReader] = (),
+        references: Sequence[LineReader] = (),
         first: int = 0,
         stop: int | None = None,
     ) -> None:
         self._sources = sources
-        self._companions = companions
+        self._references = references
         self.first, self.stop = first, stop
-        for reader in (*sources, *companions):
+        for reader in (*sources, *references):
             if isinstance(reader, LineReader):
                 reader.num_skipped = first
         self._starts: list[int] = []  # number of lines before each input that has begun
@@ -101,15 +101,15 @@ class Inputs:
         """Yield the lines; an input without lines is named in a warning.
 
         Raises:
-            ValueError: An input and its companion have different numbers of lines.
+            ValueError: An input and its reference have different numbers of lines.
         """
         number = 0
         for index, source in enumerate(self._sources):
             self._starts.append(number)
             pairs: Iterator[tuple[str, str]] = ((line, "") for line in source)
-            if self._companions:
-                companion = self._companions[index]
-                pairs = parallel(source, companion, names=(source.name, companion.name))
+            if self._references:
+                reference = self._references[index]
+                pairs = parallel(source, reference, names=(source.name, reference.name))
             for pair in islice(pairs, self.first, self.stop):
                 number += 1
                 yield pair
@@ -133,17 +133,12 @@ class Inputs:
         file = f"{self._sources[source].name}:" if len(self._sources) > 1 else ""
         return f"{file}{line + 1}"
 
-    def companion_name(self, index: int) -> str:
-        """Return the file and number of the prefix of a line: `prefixes=a:3`."""
-        source, line = self.place(index)
-        return f"{self._companions[source].name}:{line + 1}"
-
 
 def open_inputs(config: TranslateConfig, stack: ExitStack) -> Inputs:
     """Open the inputs and the files parallel to them; the stack closes them.
 
     Raises:
-        ValueError: An input is damaged, or prefixes or references are given at a prompt.
+        ValueError: An input is damaged, or references are given at a prompt.
         OSError: A file cannot be read.
     """
     sources: list[LineReader | Prompt]
@@ -155,16 +150,15 @@ def open_inputs(config: TranslateConfig, stack: ExitStack) -> Inputs:
         sources = [Prompt()]
     else:
         sources = [stack.enter_context(open_standard_input())]
-    key = "reference" if config.prefixes is None else "prefixes"
-    paths = config.prefixes or config.reference or []
+    paths = config.reference or []
     if paths and is_prompt(config):
         raise ValueError(
-            f"{key}={shown(paths)} cannot be used at a prompt; give input=FILE, a file parallel "
-            f"to {key}"
+            f"reference={shown(paths)} cannot be used at a prompt; give input=FILE, a file "
+            "parallel to reference"
         )
-    companions = [stack.enter_context(open_lines(path, key=key)) for path in paths]
+    references = [stack.enter_context(open_lines(path, key="reference")) for path in paths]
     first, stop = _lines_of_shard(config)
-    return Inputs(sources, companions, first, stop)
+    return Inputs(sources, references, first, stop)
 
 
 def _lines_of_shard(config: TranslateConfig) -> tuple[int, int | None]:
@@ -181,7 +175,7 @@ def _lines_of_shard(config: TranslateConfig) -> tuple[int, int | None]:
     if not path.is_file():
         raise ValueError(f"shard={config.shard} reads input={name} twice; give a regular file")
     num_lines = count_lines(path, name=f"input={name}")
-    # The last part is read to the end, so that a file of prefixes with too many lines is noticed.
+    # The last part is read to the end, so that a file of references with too many lines is noticed.
     stop = None if part == number else part * num_lines // number
     return (part - 1) * num_lines // number, stop
 

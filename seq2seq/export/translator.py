@@ -9,8 +9,9 @@ from sentencepiece import SentencePieceProcessor
 
 from seq2seq.export.folder import SOURCE, TARGET, Runtime, check_decoding, read_runtime
 from seq2seq.export.search import Graphs, search
-from seq2seq.inference.lines import Batch, LineTranslator
+from seq2seq.inference.lines import LineTranslator
 from seq2seq.inference.tally import StreamCounts
+from seq2seq.inference.translations import EncodedLine
 from seq2seq.runtime.process import MOST_WORKERS, map_in_workers
 from seq2seq.search.config import BeamConfig, DecodingConfig, Hypothesis
 from seq2seq.text.rules import TextRules
@@ -58,8 +59,7 @@ class OnnxTranslator(LineTranslator):
         try:
             translator = cls(path, runtime, threads=threads)
             unreported = StreamCounts((), shortest)
-            pairs = translator.translate_pairs([("a", "")], unreported, batch_size=1, split="never")
-            list(pairs)
+            list(translator.translate(["a"], shortest, split="never", counts=unreported))
         except ModuleNotFoundError:
             raise
         # onnxruntime and sentencepiece raise their own errors, which have several lines.
@@ -72,19 +72,14 @@ class OnnxTranslator(LineTranslator):
         return translator
 
     def _search(
-        self, batch: Batch, decoding: DecodingConfig, banned: Sequence[list[int]], way_out: str
+        self, sources: Sequence[EncodedLine], decoding: DecodingConfig, way_out: str
     ) -> list[list[Hypothesis]]:
         check_decoding(decoding)
-        if banned or any(target.ids for _, target in batch):
-            raise ValueError(
-                "an exported model takes neither prefixes nor banned phrases; load the checkpoint "
-                "of its folder with seq2seq.Translator"
-            )
         return search(
             self.graphs,
-            [source.ids for source, _ in batch],
+            [source.ids for source in sources],
             decoding.candidates(),
-            num_symbols=[len(source.spans) for source, _ in batch],
+            num_symbols=[len(source.spans) for source in sources],
         )
 
 

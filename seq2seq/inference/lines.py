@@ -5,13 +5,11 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import islice, repeat
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from seq2seq.files.text import parallel
-from seq2seq.inference.lexical_constraints import BannedPhrases, check_prefix
 from seq2seq.inference.tally import StreamCounts
 from seq2seq.inference.translations import (
     EncodedLine,
@@ -137,7 +135,7 @@ class Sentence(NamedTuple):
     line: str
     text: str
     target: str
-    """Beginning of the translation, or the whole translation to score."""
+    """Translation to score; empty if the sentence is to be translated."""
 
 
 class LineTranslator(ABC):
@@ -198,8 +196,7 @@ class LineTranslator(ABC):
         *,
         batch_size: int = 64,
         split: Split | str = Split.auto,
-        prefixes: Iterable[str] | None = None,
-        banned_phrases: Sequence[str] = (),
+        counts: StreamCounts | None = None,
     ) -> Iterator[Translation]:
         """Yield the translation of each line, in order.
 
@@ -212,84 +209,54 @@ class LineTranslator(ABC):
             decoding: Configuration of the search; None means the translator's default.
             batch_size: Sentences translated together.
             split: The lines to split into sentences.
-            prefixes: Text that the translation of each line begins with. A prefix must end at the
-                end of a word; an empty prefix leaves the translation free.
-            banned_phrases: Phrases that no translation may contain; see `BannedPhrases`.
+            counts: Counts what deserves a warning; None logs the warnings at the end.
 
         Raises:
-            ValueError: A prefix is too long, a phrase is empty, the numbers of lines and prefixes
-                differ, the model gives probabilities that are not numbers, or an exported model
-                does not support the search, prefixes or phrases.
+            ValueError: The model gives probabilities that are not numbers, or an exported model
+                does not support the search.
         """
         if isinstance(lines, str):
             raise TypeError(f"lines={lines!r} must be an iterable of lines; use translate([line])")
         decoding = decoding or self.decoding
         if not isinstance(decoding, DecodingConfig):
             raise TypeError(f"decoding={decoding!r} must be a configuration, such as BeamConfig()")
-        free = ((line, "") for line in lines)
-        names = ("lines", "prefixes")
-        pairs = free if prefixes is None else parallel(lines, prefixes, names=names)
-        banned = BannedPhrases(banned_phrases, self.tokenizers[1]) if banned_phrases else None
-        counts = StreamCounts(self.tags, decoding, banned)
-        yield from self.translate_pairs(pairs, counts, batch_size=batch_size, split=split)
-        counts.report()
-
-    def translate_pairs(
-        self,
-        pairs: Iterable[tuple[str, str]],
-        counts: StreamCounts,
-        *,
-        batch_size: int,
-        split: Split | str,
-    ) -> Iterator[Translation]:
-        """Yield the translation of each line of a stream, beginning with the line's prefix.
-
-        Args:
-            pairs: Any number of lines, each with a prefix, which may be empty.
-            counts: Has the search and the banned phrases, and counts what deserves a warning.
-            batch_size: As in `translate`.
-            split: As in `translate`.
-        """
-        decoding, banned = counts.decoding, counts.banned
-        assert decoding is not None, "known translations are scored without a search"
         search_batch = partial(
-            self.search_batch,
-            decoding=decoding,
-            banned_ids=banned.id_rows if banned else (),
-            way_out=f"lower batch_size={batch_size}",
+            self.search_batch, decoding=decoding, way_out=f"lower batch_size={batch_size}"
         )
-        stripped = ((line, prefix.strip()) for line, prefix in pairs)
-        splitter = self.splitter(split)
-        return self._map_batches(stripped, splitter, search_batch, batch_size, counts)
+
+        def translate_batch(batch: Batch) -> list[Translation]:
+            return search_batch([pair.source for pair in batch])
+
+        known = counts or StreamCounts(self.tags, decoding)
+        pairs = ((line, "") for line in lines)
+        yield from self._map_batches(
+            pairs, self.splitter(split), translate_batch, batch_size, known
+        )
+        if counts is None:
+            known.report()
 
     def search_batch(
-        self,
-        batch: Batch,
-        *,
-        decoding: DecodingConfig,
-        banned_ids: Sequence[list[int]] = (),
-        way_out: str,
+        self, sources: Sequence[EncodedLine], *, decoding: DecodingConfig, way_out: str
     ) -> list[Translation]:
-        """Translate a batch of lines with their prefixes; skip the model if there are no tokens.
+        """Translate a batch of encoded lines; skip the model if there are no tokens.
 
         Args:
-            batch: Encoded lines and prefixes.
+            sources: The lines.
             decoding: Configuration of the search.
-            banned_ids: Token ids of the phrases that no translation may contain.
             way_out: Advice for the case that the batch does not fit into GPU memory.
         """
-        if not any(pair.length for pair in batch):
-            return [self.known(source, source.text.strip()) for source, _ in batch]
-        found = self._search(batch, decoding, banned_ids, way_out)
+        if not any(source.ids for source in sources):
+            return [self.known(source, source.text.strip()) for source in sources]
+        found = self._search(sources, decoding, way_out)
         n_best = getattr(decoding, "n_best", None)
         return [
             make_translation(source, hypotheses, tokenizers=self.tokenizers, n_best=n_best)
-            for (source, _), hypotheses in zip(batch, found, strict=True)
+            for source, hypotheses in zip(sources, found, strict=True)
         ]
 
     @abstractmethod
     def _search(
-        self, batch: Batch, decoding: DecodingConfig, banned: Sequence[list[int]], way_out: str
+        self, sources: Sequence[EncodedLine], decoding: DecodingConfig, way_out: str
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of a batch that has tokens; see `search_batch`."""
 
@@ -312,7 +279,7 @@ class LineTranslator(ABC):
         """Yield the translation of each line.
 
         Args:
-            pairs: Lines, each with the beginning of its translation or the whole translation.
+            pairs: Lines, each with the translation to score or an empty text.
             splitter: Splits the lines into sentences.
             function: Translates or scores a batch.
             batch_size: Sentences of a batch.
@@ -320,7 +287,7 @@ class LineTranslator(ABC):
         """
         for window in cut_windows(pairs, splitter, batch_size, counts):
             sentences = [sentence for line in window for sentence in line]
-            encoded = self._encode(sentences, splitter, counts)
+            encoded = self._encode(sentences, splitter)
             size = min(batch_size, math.ceil(len(encoded) / self._num_workers))
             batches = cut_batches([pair.length for pair in encoded], size)
             results = self._map(function, [[encoded[row] for row in rows] for rows in batches])
@@ -331,28 +298,14 @@ class LineTranslator(ABC):
                     counts.add(part, line[0].place)
                 yield join_translations(line[0].line, parts)
 
-    def _encode(
-        self, sentences: list[Sentence], splitter: SentenceSplitter, counts: StreamCounts
-    ) -> list[EncodedPair]:
+    def _encode(self, sentences: list[Sentence], splitter: SentenceSplitter) -> list[EncodedPair]:
         texts = [sentence.text for sentence in sentences]
         source_tokenizer, target_tokenizer = self.tokenizers
         sources = encode_lines(texts, source_tokenizer, splitter.stays, recases=splitter.recases)
         targets = [sentence.target for sentence in sentences]
         if not any(targets):
             return list(map(EncodedPair, sources))
-        pairs = map(EncodedPair, sources, encode_targets(targets, sources, target_tokenizer))
-        if counts.decoding is None:
-            return list(pairs)
-        # The prefix of a line may begin several of its sentences; all but the last are whole.
-        last = {each.place: index for index, each in enumerate(sentences) if each.target}
-        prefixes: list[EncodedPair] = []
-        for index, (sentence, (source, target)) in enumerate(zip(sentences, pairs, strict=True)):
-            if target.ids and index < last[sentence.place]:
-                target = target._replace(ids=[*target.ids, EOS])
-            prefixes.append(
-                check_prefix(EncodedPair(source, target), sentence.place, counts=counts)
-            )
-        return prefixes
+        return list(map(EncodedPair, sources, encode_targets(targets, sources, target_tokenizer)))
 
     def splitter(self, split: Split | str) -> SentenceSplitter:
         """Return an object that splits lines into the sentences that the model translates."""
@@ -377,10 +330,9 @@ def cut_windows(
 ) -> Iterator[list[list[Sentence]]]:
     """Cut a stream of any length into windows of lines, each with its sentences.
 
-    Each sentence of a line's prefix begins the translation of one sentence of the line.
-
     Args:
-        lines: Lines, each with the beginning of its translation; read one window at a time.
+        lines: Lines, each with the translation to score or an empty text; read one window at a
+            time.
         splitter: Splits the lines.
         batch_size: Sentences of a batch; a window has `BATCHES_PER_WINDOW` batches.
         counts: Counts lines that are too long, and knows whether to wait for the next line.
@@ -392,11 +344,10 @@ def cut_windows(
         raise ValueError(f"batch_size={batch_size} must be at least 1")
     window: list[list[Sentence]] = []
     num_sentences = 0
-    for index, (line, prefix) in enumerate(lines):
+    for index, (line, target) in enumerate(lines):
         parts, was_too_long = splitter.parts(line)
         counts.count("split", index, was_too_long)
-        prefixes = _prefixes(prefix, parts, splitter)
-        window.append(list(map(Sentence, repeat(index), repeat(line), parts, prefixes)))
+        window.append([Sentence(index, line, part, target) for part in parts])
         num_sentences += len(parts)
         if num_sentences >= BATCHES_PER_WINDOW * batch_size or not counts.has_more():
             yield window
@@ -469,29 +420,6 @@ def _announced(
     for translations in results:
         counts.on_batch(translations)
         yield translations
-
-
-def _prefixes(prefix: str, parts: Sequence[str], splitter: SentenceSplitter) -> list[str]:
-    """Return the required beginning of the translation of each part of a line.
-
-    Parts that are not translated, such as bullets, may also stand in the prefix.
-    """
-    translated = [index for index, part in enumerate(parts) if not splitter.stays(part)] or [0]
-    found = [""] * len(parts)
-    if len(parts) == 1 or not prefix:
-        return [prefix, *found[1:]]
-    others = {part for index, part in enumerate(parts) if index not in translated}
-    sentences = [each for each in split_sentences(prefix) if each not in others]
-    markers = map(split_marker, sentences)
-    sentences = [
-        rest if marker in others else each
-        for each, (marker, rest) in zip(sentences, markers, strict=True)
-    ]
-    last = len(translated) - 1
-    for index, sentence in zip(translated[:last], sentences, strict=False):
-        found[index] = sentence
-    found[translated[last]] = join_sentences(sentences[last:])
-    return found
 
 
 def join_translations(line: str, parts: Sequence[Translation]) -> Translation:

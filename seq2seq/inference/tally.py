@@ -5,14 +5,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from itertools import accumulate, groupby
-from typing import TYPE_CHECKING
 
 from seq2seq.inference.translations import Translation
 from seq2seq.search.config import DecodingConfig
 from seq2seq.special_tokens import SPACE_LABEL, SPECIAL_TOKENS, UNK
-
-if TYPE_CHECKING:
-    from seq2seq.inference.lexical_constraints import BannedPhrases
 
 logger = logging.getLogger(__name__)
 
@@ -23,21 +19,6 @@ _KEPT_TEXTS = 1000
 
 
 _LINES = {
-    "prefixes_unknown": (
-        "prefixes with text outside the model's vocabulary, which becomes unknown tokens: "
-        "%(prefixes_unknown)d of %(sentences)d",
-        "use other words",
-    ),
-    "prefixes_useless": (
-        "prefixes of lines without text, whose translations are empty: %(prefixes_useless)d of "
-        "%(sentences)d",
-        "",
-    ),
-    "banned": (
-        "translations that still contain a banned phrase, tokenized differently or in a required "
-        "prefix: %(banned)d of %(sentences)d",
-        "ban a longer phrase, or its beginning",
-    ),
     "unknown": (
         "source tokens that are unknown to the model, which translates the rest: %(unknown)d of "
         "%(tokens)d, sentences with them: %(with_unknown)d of %(sentences)d",
@@ -101,7 +82,6 @@ class StreamCounts:
     Args:
         tags: The tags of the training text, if every source began with one.
         decoding: The search, whose length limit may cut translations; None for scored pairs.
-        banned: Phrases that no translation should contain.
         line_name: Names a line for a warning, given its index in the stream.
         on_batch: Called with the translations of sentences that have just been translated.
         has_more: Returns whether the next line of the stream is available. If not, the earlier
@@ -112,14 +92,12 @@ class StreamCounts:
         self,
         tags: Sequence[str],
         decoding: DecodingConfig | None,
-        banned: "BannedPhrases | None" = None,
         *,
         line_name: Callable[[int], str] = lambda index: str(index + 1),
         on_batch: Callable[[Sequence[Translation]], None] = lambda translations: None,
         has_more: Callable[[], bool] = lambda: True,
     ) -> None:
         self.decoding = decoding
-        self.banned = banned
         self.on_batch = on_batch
         self.has_more = has_more
         self._line_name = line_name
@@ -156,7 +134,6 @@ class StreamCounts:
             "tabs": not is_scored and "\t" in translation.source.strip(),
             "one_sided": is_scored and bool(source_ids) != bool(best.ids),
             "target_unknown": best.ids.count(UNK) if is_scored else 0,
-            "banned": self.banned is not None and self.banned.occur_in(translation),
         }.items():
             self.count(name, index, number)
         if num_unknown:
@@ -173,11 +150,11 @@ class StreamCounts:
             if self._numbers[name]:
                 texts = self._unknown.most_common(_MOST_TEXTS) if name == "unknown" else []
                 listed = ", ".join(f"{_shown(text)} x {number}" for text, number in texts)
-                parts = [what % values + named_lines(self._lines[name]), listed, advice % values]
+                parts = [what % values + _named_lines(self._lines[name]), listed, advice % values]
                 logger.warning("%s", "; ".join(filter(None, parts)))
 
 
-def named_lines(lines: Sequence[str]) -> str:
+def _named_lines(lines: Sequence[str]) -> str:
     """Return the first lines that a warning concerns, for its end: ` (lines 2, 5, 9)`."""
     more = ", ..." if len(lines) > _MOST_LINES else ""
     return f" (line{'s' * (len(lines) > 1)} {', '.join(lines[:_MOST_LINES])}{more})"

@@ -141,7 +141,7 @@ class EncodedLine(NamedTuple):
 
 
 class EncodedPair(NamedTuple):
-    """A source line and a target line, which is a prefix or a translation to score."""
+    """A source line and a translation of it to score, which is empty if it is not known."""
 
     source: EncodedLine
     target: EncodedLine = EncodedLine("", [])

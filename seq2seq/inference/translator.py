@@ -28,7 +28,6 @@ from seq2seq.inference.scoring import attention_links, rank_by_utility, score_ta
 from seq2seq.inference.tally import StreamCounts
 from seq2seq.inference.translations import (
     EncodedLine,
-    EncodedPair,
     TranslatedHypothesis,
     Translation,
 )
@@ -148,17 +147,15 @@ class Translator(LineTranslator):
         )
 
     def _search(
-        self, batch: Batch, decoding: DecodingConfig, banned: Sequence[list[int]], way_out: str
+        self, sources: Sequence[EncodedLine], decoding: DecodingConfig, way_out: str
     ) -> list[list[Hypothesis]]:
-        with self._computing(batch, way_out):
+        with self._computing([len(source.ids) for source in sources], way_out):
             found = search(
                 self._model,
-                *self._pad([pair.source for pair in batch]),
+                *self._pad(sources),
                 decoding.candidates(),
-                prefixes=[pair.target.ids for pair in batch],
-                banned=banned,
                 symbols=self._symbol_ids,
-                num_symbols=[len(pair.source.spans) for pair in batch],
+                num_symbols=[len(source.spans) for source in sources],
             )
         if isinstance(decoding, MbrConfig):
             return [rank_by_utility(each, decoding, self.tokenizers.target) for each in found]
@@ -188,11 +185,11 @@ class Translator(LineTranslator):
         if counts is None:
             known.report()
 
-    def score_batch(self, batch: Sequence[EncodedPair], *, way_out: str) -> list[Translation]:
+    def score_batch(self, batch: Batch, *, way_out: str) -> list[Translation]:
         """Score the targets of encoded pairs together; see `search_batch`."""
         if not any(pair.length for pair in batch):
             return [self.known(source, target.text) for source, target in batch]
-        with self._computing(batch, way_out):
+        with self._computing([pair.length for pair in batch], way_out):
             source_ids, source_mask = self._pad([pair.source for pair in batch])
             target_ids, target_mask = self._pad([pair.target for pair in batch])
             scored = score_targets(
@@ -213,14 +210,16 @@ class Translator(LineTranslator):
         ]
 
     @contextlib.contextmanager
-    def _computing(self, batch: Sequence[EncodedPair], way_out: str) -> Iterator[None]:
+    def _computing(self, lengths: Sequence[int], way_out: str) -> Iterator[None]:
         """Return a context with the model's precision; its memory errors state the batch size."""
-        longest = max(pair.length for pair in batch) + 1  # with EOS
-        size = f"{counted(len(batch), 'sentence')} of at most {counted(longest, 'token')} at a time"
+        longest = max(lengths) + 1  # with EOS
+        size = (
+            f"{counted(len(lengths), 'sentence')} of at most {counted(longest, 'token')} at a time"
+        )
         with memory_errors_named(size, way_out), self._numerics.autocast():
             yield
 
-    def _pad(self, lines: list[EncodedLine]) -> tuple[Tensor, Tensor]:
+    def _pad(self, lines: Sequence[EncodedLine]) -> tuple[Tensor, Tensor]:
         """Return ids with EOS, (B, S), and their mask, (B, S), on the model's device."""
         padded = pad(IdRows.of([line.ids for line in lines]), np.arange(len(lines)))
         ids, mask = copy_to_device(list(map(torch.from_numpy, padded)), self._numerics.device)

@@ -1,18 +1,17 @@
 """Constraints on the next token of a hypothesis, for every search."""
 
-# B sentences, R rows (hypotheses), L tokens so far with BOS, P prefix, F sequences, n their length,
+# B sentences, R rows (hypotheses), L tokens so far with BOS, F sequences, n their length,
 # K symbols, V vocabulary
 
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, groupby
 
 import torch
 from torch import Tensor
 
 from seq2seq.search.config import DecodingConfig
-from seq2seq.special_tokens import BOS, EOS, NEVER_PREDICTED, PAD
+from seq2seq.special_tokens import BOS, EOS, NEVER_PREDICTED
 
 logger = logging.getLogger(__name__)
 
@@ -59,8 +58,6 @@ def build_constraints(
     config: DecodingConfig,
     source_mask: Tensor,
     *,
-    prefixes: Sequence[Sequence[int]],
-    banned: Sequence[Sequence[int]],
     symbols: Sequence[int] = (),
     num_symbols: Sequence[int] = (),
 ) -> Constraints:
@@ -69,40 +66,27 @@ def build_constraints(
     Args:
         config: Configuration of a search.
         source_mask: (B, S).
-        prefixes: Token ids that the hypotheses of each sentence begin with; none: all free.
-        banned: Token sequences that no hypothesis may contain.
         symbols: As in `search`.
         num_symbols: As in `search`.
-
-    Raises:
-        ValueError: A prefix or a banned sequence is invalid.
     """
     # EOS counts as a token, so a minimum length of 1 constrains nothing.
     has_minimum = config.min_length > 1 or config.min_length_ratio > 0
-    has_others = bool(has_minimum or any(prefixes) or banned or config.no_repeat_ngram)
+    has_others = has_minimum or config.no_repeat_ngram > 0
     if not (has_others or symbols):
         return Constraints()
     lengths = source_mask.sum(dim=1).tolist()
     shortest = [config.shortest(length) for length in lengths]
-    _check_prefixes(prefixes, [config.longest(length) for length in lengths])
-    if not all(banned):
-        raise ValueError("a banned sequence is empty and would ban every translation; remove it")
     device = source_mask.device
-    longest_prefix = max(map(len, prefixes), default=0)
-    padded = [[*prefix, *[PAD] * (longest_prefix - len(prefix))] for prefix in prefixes]
     symbol_ids = torch.tensor(symbols, dtype=torch.long, device=device)
     numbers = torch.tensor(num_symbols or [0] * len(lengths), device=device).unsqueeze(1)
     return _ActiveConstraints(
         produced=torch.full((len(lengths), 1), BOS, device=device),
-        prefixes=torch.tensor(padded or [[]] * len(lengths), dtype=torch.long, device=device),
         shortest=torch.tensor(shortest, device=device),
-        banned=_by_length(banned, device),
         no_repeat_ngram=config.no_repeat_ngram,
         symbols=symbol_ids,
         missing=torch.arange(len(symbols), device=device) < numbers,
         has_missing=any(num_symbols),
         only_symbols=not has_others,
-        ids=sorted({*chain(*prefixes, *banned)}),
     )
 
 
@@ -110,14 +94,12 @@ def build_constraints(
 class _ActiveConstraints(Constraints):
     """The tokens of each row so far and the constraints on the next one.
 
-    Other constraints do not apply to the tokens of a prefix. If no token is allowed, the hypothesis
-    may end, even if it is too short; `report` counts such hypotheses.
+    If no token is allowed, the hypothesis may end, even if it is too short; `report` counts such
+    hypotheses.
     """
 
     produced: Tensor  # (R, L)
-    prefixes: Tensor  # (R, P); PAD: no token required
     shortest: Tensor  # (R,)
-    banned: tuple[Tensor, ...]  # (F, n) for each length n
     no_repeat_ngram: int
     symbols: Tensor  # (K,) ids
     missing: Tensor  # (R, K) bool, True = the row still lacks the symbol
@@ -125,7 +107,6 @@ class _ActiveConstraints(Constraints):
     """Whether a source has symbols."""
     only_symbols: bool
     """Whether the symbols are the only constraint; this constraint always allows a token."""
-    ids: Sequence[int]  # ids in prefixes and banned sequences, sorted
     stuck_counts: list[int] = field(default_factory=list)
     """Number of live rows without an allowed token in each step; all copies share the list."""
 
@@ -138,17 +119,11 @@ class _ActiveConstraints(Constraints):
         if self.only_symbols:
             self._place_symbols(log_probabilities)
             return log_probabilities
-        self._check_ids(log_probabilities.shape[1])
         length = self.produced.shape[1]  # including the next token, excluding BOS
         eos_values = log_probabilities[:, EOS].clone()
-        required = self._required_tokens()  # (R, 1)
-        required_values = log_probabilities.gather(1, required)
         self._place_symbols(log_probabilities)
         self._block(log_probabilities)
         log_probabilities[:, EOS].masked_fill_(self.shortest > length, -torch.inf)
-        # Rows without a required token write the -inf of PAD back to PAD.
-        log_probabilities.masked_fill_(required != PAD, -torch.inf)
-        log_probabilities.scatter_(1, required, required_values)
         stuck = log_probabilities.amax(dim=1) == -torch.inf
         if stuck.any():
             self.stuck_counts.append(int((stuck & live).sum()))
@@ -161,7 +136,6 @@ class _ActiveConstraints(Constraints):
         return replace(
             self,
             produced=self.produced[rows],
-            prefixes=self.prefixes[rows],
             shortest=self.shortest[rows],
             missing=self.missing[rows],
         )
@@ -177,25 +151,9 @@ class _ActiveConstraints(Constraints):
         if num_stuck := sum(self.stuck_counts):
             logger.warning(
                 "hypotheses that ended because no token was allowed: %d; set a larger "
-                "decoding.no_repeat_ngram or ban fewer sequences",
+                "decoding.no_repeat_ngram",
                 num_stuck,
             )
-
-    def _check_ids(self, vocabulary_size: int) -> None:
-        """Raise ValueError if a prefix or a banned sequence has an id that is no token."""
-        for token in (*self.ids[:1], *self.ids[-1:]):
-            if not 0 <= token < vocabulary_size:
-                raise ValueError(
-                    f"a prefix or a banned sequence contains token id {token}, which is outside "
-                    f"the vocabulary of {vocabulary_size} tokens"
-                )
-
-    def _required_tokens(self) -> Tensor:
-        """Return the next token of each prefix, or PAD, (R, 1)."""
-        place = self.produced.shape[1] - 1
-        if place < self.prefixes.shape[1]:
-            return self.prefixes[:, place : place + 1]
-        return torch.full_like(self.produced[:, :1], PAD)
 
     def _place_symbols(self, log_probabilities: Tensor) -> None:
         if self.has_missing:
@@ -207,10 +165,8 @@ class _ActiveConstraints(Constraints):
             log_probabilities[rows] = placed
 
     def _block(self, log_probabilities: Tensor) -> None:
-        """Block every token that would complete a banned sequence or repeat an n-gram."""
+        """Block every token that would repeat an n-gram."""
         size, length = self.no_repeat_ngram, self.produced.shape[1]
-        for sequences in self.banned:
-            _block_last(log_probabilities, self.produced, sequences.unsqueeze(0))
         if 0 < size <= length:
             _block_last(log_probabilities, self.produced, self.produced.unfold(1, size, 1))
 
@@ -249,7 +205,7 @@ def _block_last(log_probabilities: Tensor, produced: Tensor, sequences: Tensor) 
     Args:
         log_probabilities: (R, V).
         produced: (R, L).
-        sequences: (R or 1, F, n).
+        sequences: (R, F, n).
     """
     num_others = sequences.shape[-1] - 1
     length = produced.shape[1]
@@ -260,29 +216,3 @@ def _block_last(log_probabilities: Tensor, produced: Tensor, sequences: Tensor) 
     # For all other sequences BOS is blocked, which is never allowed anyway.
     blocked = torch.where(begun, sequences[..., -1], BOS)
     log_probabilities.scatter_(1, blocked, -torch.inf)
-
-
-def _by_length(sequences: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, ...]:
-    """Return one tensor (F, n) for the sequences of each length."""
-    groups = groupby(sorted(sequences, key=len), key=len)
-    return tuple(torch.tensor(list(map(list, group)), device=device) for _, group in groups)
-
-
-def _check_prefixes(prefixes: Sequence[Sequence[int]], limits: list[int]) -> None:
-    """Raise ValueError unless every sentence has a valid prefix, or there are no prefixes."""
-    if prefixes and len(prefixes) != len(limits):
-        raise ValueError(
-            f"prefixes: {len(prefixes)}, sentences: {len(limits)}; give one prefix "
-            "for each sentence, and an empty prefix where the translation is free"
-        )
-    for row, (prefix, limit) in enumerate(zip(prefixes, limits, strict=False)):
-        if {PAD, BOS} & set(prefix) or EOS in prefix[:-1]:
-            raise ValueError(
-                f"prefix {row} contains PAD, BOS, or EOS before its last token; give token ids "
-                "without them"
-            )
-        if len(prefix) > limit:
-            raise ValueError(
-                f"prefix {row} has {len(prefix)} tokens, but its translation may have at most "
-                f"{limit}; raise decoding.max_length_offset or shorten the prefix"
-            )

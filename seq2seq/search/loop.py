@@ -159,8 +159,8 @@ class History:
             if not ends or -math.inf in [log_probabilities[end.cell] for end in ends]:
                 raise ValueError(
                     "no translation is possible: a hypothesis has reached a step at which every "
-                    "token, EOS included, is banned or has probability 0; ban fewer sequences, or "
-                    "check that the logits of the model are finite"
+                    "token, EOS included, has probability 0; check that the logits of the model "
+                    "are finite"
                 )
         paths = [[_trace(end.cell, parents) for end in ends] for ends in endings]
         used = [rows[cell] for of_sentence in paths for path in of_sentence for cell in path]

@@ -44,8 +44,6 @@ def search(
     source_mask: Tensor,
     config: DecodingConfig,
     *,
-    prefixes: Sequence[Sequence[int]] = (),
-    banned: Sequence[Sequence[int]] = (),
     symbols: Sequence[int] = (),
     num_symbols: Sequence[int] = (),
 ) -> Hypotheses:
@@ -60,11 +58,6 @@ def search(
         source_ids: (B, S); each row ends with EOS and is padded on the right.
         source_mask: (B, S) bool, True = real token.
         config: Configuration of the search, such as `BeamConfig`.
-        prefixes: Token ids that the hypotheses of each sentence begin with, or an empty sequence
-            for each free sentence; without prefixes, all sentences are free. A prefix that ends
-            with EOS is the whole hypothesis. Other constraints do not apply to prefixes.
-        banned: Token sequences that no hypothesis may contain: `[UNK]` bans a token, `[BOS, 7, 8]`
-            a beginning, `[8, EOS]` an ending.
         symbols: Ids of the symbols for protected spans.
         num_symbols: Number n of symbols in each source, which are the first n of `symbols`. A
             hypothesis has each of these n once and no other symbol, unless it reaches the length
@@ -75,29 +68,22 @@ def search(
 
     Raises:
         ValueError: The search is not registered; a probability is NaN; every token of a hypothesis
-            is banned or impossible; a coverage penalty is used with a model without attention; a
-            prefix or a banned sequence is invalid.
+            is impossible; a coverage penalty is used with a model without attention.
 
     Example:
         >>> from seq2seq import GreedyConfig, build_model, load_config
         >>> config = load_config("attention=dot")
         >>> model = build_model(config, source_vocabulary_size=9, target_vocabulary_size=9).eval()
         >>> ids = torch.tensor([[5, 6, 7, 3]])
-        >>> [[best]] = search(model, ids, ids > 0, GreedyConfig(), prefixes=[[4, 3]])
-        >>> best.ids, best.finished, best.attention_weights.shape
-        ([4], True, torch.Size([1, 2, 4]))
+        >>> one_token = GreedyConfig(max_length_ratio=0, max_length_offset=1)
+        >>> [[best]] = search(model, ids, ids > 0, one_token)
+        >>> best.attention_weights.shape
+        torch.Size([1, 1, 4])
     """
     assert not model.training, "dropout would change the translation from call to call"
     if source_ids.shape[0] == 0:
         return []
-    constraints = build_constraints(
-        config,
-        source_mask,
-        prefixes=prefixes,
-        banned=banned,
-        symbols=symbols,
-        num_symbols=num_symbols,
-    )
+    constraints = build_constraints(config, source_mask, symbols=symbols, num_symbols=num_symbols)
     found = SEARCHES.find(config)(model, source_ids, source_mask, config, constraints)
     constraints.report()
     return found

@@ -173,8 +173,8 @@ class Evaluator:
                 "the loss on the validation or test set is not a number (NaN); train again "
                 "with a lower training.optimizer.learning_rate or training.precision=fp32"
             ) from error
-        unknown = [pair._replace(target=EncodedLine("", [])) for pair in pairs]
-        found = translator.search_batch(unknown, decoding=self.decoding, way_out=way_out)
+        sources = [pair.source for pair in pairs]
+        found = translator.search_batch(sources, decoding=self.decoding, way_out=way_out)
         gold = None if data.gold is None else [data.gold[row] for row in rows]
         return _Batch(
             rows,

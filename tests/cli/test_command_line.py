@@ -87,7 +87,7 @@ def test_any_text_passes_through_the_command_line_unchanged(text):
 
 def test_values_get_the_types_of_their_keys():
     given = ["batch_size=3", "decoding.length_penalty=1", "progress=true", "text=null"]
-    optional = ("threads", "shard", "prefixes")
+    optional = ("threads", "shard", "input")
 
     config = load(*given, *(f"{key}=null" for key in optional), "batch_size=4")
 

@@ -30,7 +30,6 @@ from seq2seq.files.links import format_links
 from seq2seq.kernels import Kernels
 from seq2seq.kernels.products import kernels_are_fast
 from seq2seq.special_tokens import UNKNOWN_SURFACE
-from seq2seq.text.sentences import Split
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = [sys.executable, str(ROOT / "translate.py"), "device=cpu"]
@@ -215,31 +214,12 @@ def test_a_search_is_refused_with_a_reference():
         translate(make_translate_config("run", input="a", reference="b", decoding=GREEDY))
 
 
-@pytest.mark.parametrize("split", [Split.auto, Split.never])
-def test_banned_phrases_are_not_written(checkpoint, input_file, write, capfd, split):
-    keys = {"input": input_file, "decoding": GREEDY, "split": split}
-    translate(make_translate_config(checkpoint, **keys))
-    phrase = max(capfd.readouterr().out.splitlines(), key=len).split()[0][:2]
-
-    banned = write("banned", [phrase])
-    translate(make_translate_config(checkpoint, **keys, banned_phrases=banned))
-
-    lines = capfd.readouterr().out.splitlines()
-    assert len(lines) == len(SENTENCES)
-    assert not any(phrase in line for line in lines)
-
-
-def test_a_file_without_phrases_is_refused(checkpoint, write):
-    with pytest.raises(ValueError, match=r"^banned_phrases=\S+ has no phrases; write one on each"):
-        translate(make_translate_config(checkpoint, text="ja", banned_phrases=write("banned", [])))
-
-
 def test_unknown_words_are_kept_or_copied(tmp_path, write, capfdbinary):
     units = {"source": ["ja"], "target": ["yes"]}
     options = {"splitter": Splitter.moses, "language": "en"}
     words = TokenizerPair(*(WordTokenizer(unit, **options) for unit in units.values()))
     checkpoint = write_checkpoint(tmp_path / "words", tokenizers=words)
-    keys = {"input": write("input", ["ja Berlin"]), "prefixes": write("prefixes", ["Rom"])}
+    keys = {"input": write("input", ["ja Berlin"])}
 
     texts = []
     for treatment in UnknownTokens:
@@ -327,17 +307,6 @@ def test_what_needs_torch_is_refused_in_one_line_without_it(without_torch, argum
 
     assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1), done.stderr
     assert done.stderr.decode().startswith(f"error: {line}")
-
-
-def test_a_prefix_that_is_too_long_is_refused_by_file_and_line(checkpoint, write):
-    files = {
-        "input": [write(name, ["ja", "ja"]) for name in ("a.de", "b.de")],
-        "prefixes": [write("a.en", ["a", ""]), write("b.en", ["a", "a" * 7])],
-        "output": [write(name, []) for name in ("a.out", "b.out")],
-    }
-
-    with pytest.raises(ValueError, match=r"^prefixes=\S+b\.en:2 has 7 tokens, but the transl"):
-        translate(make_translate_config(checkpoint, **files))
 
 
 REFERENCES = ["ab cd", "a.", "", "hgfe dcb a", "", "ab cd", "c", "e f"]

@@ -43,8 +43,6 @@ SCORED = {"input": "i", "reference": "r"}
             ({key: "~nobodyatall/a"}, f"^{key}=~nobodyatall/a: ~nobodyatall is not a home")
             for key in (
                 "input",
-                "prefixes",
-                "banned_phrases",
                 "output",
                 "alignments",
                 "attention_html",
@@ -56,22 +54,17 @@ SCORED = {"input": "i", "reference": "r"}
             "attention_html=c would overwrite the file of gold=c",
         ),
         ({"gold_base": 1}, "gold_base=1 needs gold=FILE: gold_base= says how the file counts"),
-        ({"reference": "r", "prefixes": "p"}, "prefixes=p and reference=r exclude each"),
-        ({"reference": "r", "banned_phrases": "f"}, "banned_phrases=f and reference=r exclude"),
         (
             {"reference": "r", "unknown_words": UnknownTokens.copy},
             "unknown_words=copy and reference=r exclude each other; references are scored",
         ),
-        ({"input": ["a", "b"], "prefixes": "p"}, "prefixes=p names 1 files; give 2"),
-        ({"prefixes": "p", "output": "p"}, "output=p would overwrite the file of prefixes=p"),
-        ({"banned_phrases": "p", "output": "p"}, "output=p would overwrite the file of banned"),
+        ({"input": ["a", "b"], "reference": "p"}, "reference=p names 1 files; give 2"),
+        ({"reference": "p", "output": "p"}, "output=p would overwrite the file of reference=p"),
         *(
             ({"engine": "onnx", "input": "i", key: value}, f"^{key}=.* is a key of engine=torch;")
             for key, value in {
                 "plugins": ["p.py"],
                 "reference": "r",
-                "prefixes": "p",
-                "banned_phrases": "b",
                 "unknown_words": UnknownTokens.copy,
                 "alignments": "a",
                 "attention_plot": "a",

@@ -35,19 +35,19 @@ class Slow:
         return False
 
 
-def test_inputs_have_all_lines_with_their_companions_and_know_their_places():
+def test_inputs_have_all_lines_with_their_references_and_know_their_places():
     sources = [("a", "A1", "A2"), ("b",), ("c", "C1")]
-    companions = [("d", "D1", "D2"), ("e",), ("f", "F1")]
+    references = [("d", "D1", "D2"), ("e",), ("f", "F1")]
     alone = Inputs([reader(*each) for each in sources])
-    together = Inputs(*([reader(*each) for each in files] for files in (sources, companions)))
+    together = Inputs(*([reader(*each) for each in files] for files in (sources, references)))
 
     assert list(alone) == [("A1", ""), ("A2", ""), ("C1", "")]
     assert list(together) == [("A1", "D1"), ("A2", "D2"), ("C1", "F1")]
     assert [together.place(index) for index in range(3)] == [(0, 0), (0, 1), (2, 0)]
-    assert [together.line_name(2), together.companion_name(1)] == ["c:1", "d:2"]
+    assert together.line_name(2) == "c:1"
 
 
-def test_an_input_and_its_companion_have_equally_many_lines():
+def test_an_input_and_its_reference_have_equally_many_lines():
     inputs = Inputs([reader("a", "1"), reader("b", "1", "2")], [reader("c", "1"), reader("d", "1")])
 
     with pytest.raises(ValueError, match=r"^d ends before line 2, but b goes on;"):

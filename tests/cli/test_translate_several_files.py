@@ -94,20 +94,12 @@ def test_reports_and_json_have_all_inputs(checkpoint, inputs, tmp_path):
 
 def test_a_warning_counts_the_lines_of_all_inputs(checkpoint, inputs, tmp_path, caplog):
     paths = [str(tmp_path / "a.en"), str(tmp_path / "b.en")]
-    phrases = write(tmp_path / "in" / "banned", ["xyz"])
     short = dataclasses.replace(GREEDY, max_length_ratio=0.0, max_length_offset=1)
 
-    translate(
-        make_translate_config(
-            checkpoint, input=inputs, output=paths, banned_phrases=phrases, decoding=short
-        )
-    )
+    translate(make_translate_config(checkpoint, input=inputs, output=paths, decoding=short))
 
-    of_phrases, of_limits, of_empty = caplog.messages
+    of_limits, of_empty = caplog.messages
     lines = f"(lines input={inputs[0]}:2, input={inputs[0]}:4)"
-    assert of_phrases.startswith(
-        "banned phrases with text outside the model's vocabulary, which it cannot write anyway: 1"
-    )
     assert of_limits.startswith(
         f"translations that reached the length limit: 2 of 8 {lines}; raise decoding.max_length_r"
     )

@@ -105,12 +105,6 @@ def test_other_searches_are_refused_in_one_line(translator, decoding, text):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("keys", [{"prefixes": ["a"]}, {"banned_phrases": ["a"]}])
-def test_constraints_are_refused(translator, keys):
-    with pytest.raises(ValueError, match="takes neither prefixes nor banned phrases; load"):
-        list(translator.translate(["ein hund"], **keys))
-
-
 def test_translating_needs_no_torch(exported):
     code = f"""
 import sys

@@ -184,25 +184,6 @@ def test_the_links_of_a_line_are_those_of_its_sentences_counted_in_the_line():
     assert translator.links(second)
 
 
-@pytest.mark.parametrize(
-    ("line", "prefix", "prefixes"),
-    [
-        ("Ja. Nein. Ja.", "", ["", "", ""]),
-        ("Ja. Nein. Ja.", "abc", ["abc", "", ""]),
-        ("Ja. Nein. Ja.", "Yes. No", ["Yes.", "No", ""]),
-        ("Ja. Nein. Ja.", "Yes. No. Yes. No", ["Yes.", "No.", "Yes. No"]),
-        # Parts that stay take no prefix.
-        ("- Ja. 12:30. Nein.", "Yes. No", ["", "Yes.", "", "No"]),
-        ("- Ja. 12:30. Nein.", "- Yes. No", ["", "Yes.", "", "No"]),
-        ("- Ja. 12:30. Nein.", "- Yes. 12:30. No", ["", "Yes.", "", "No"]),
-    ],
-)
-def test_the_sentences_of_a_prefix_begin_those_of_the_line(line, prefix, prefixes):
-    [[[*sentences]]] = windows([(line, prefix)])
-
-    assert [sentence.target for sentence in sentences] == prefixes
-
-
 def windows(lines, batch_size=3, **options):
     return list(cut_windows(lines, make_splitter(), batch_size, StreamCounts((), None, **options)))
 

@@ -108,7 +108,7 @@ class Line(str):
 
 def echo(batch, **arguments):
     """Replace the search: each line is its own translation."""
-    return [translated(str(pair.source.text), str(pair.source.text)) for pair in batch]
+    return [translated(str(source.text), str(source.text)) for source in batch]
 
 
 def test_only_two_windows_of_an_endless_stream_are_held(monkeypatch):

@@ -10,7 +10,6 @@ from seq2seq.attention.base import attention_config_types
 from seq2seq.inference.scoring import score_targets
 from seq2seq.search.config import BeamConfig, GreedyConfig, SamplingConfig
 from seq2seq.search.registry import search
-from seq2seq.special_tokens import EOS
 
 LIMITS = {"max_length_ratio": 0.0, "max_length_offset": 4}
 SEARCHES = {
@@ -19,7 +18,7 @@ SEARCHES = {
     "coverage": BeamConfig(beam_size=2, coverage_penalty=0.3, **LIMITS),
     "sampling": SamplingConfig(num_samples=2, seed=5, **LIMITS),
 }
-CONSTRAINTS = {"prefixes": [[5, 6], [], [7, EOS]], "banned": [[8], [9, 10]]}
+SYMBOLS = {"symbols": [8, 9], "num_symbols": [2, 0, 1]}
 TYPES = sorted(attention_config_types())
 CASES = [("additive", "luong", name) for name in SEARCHES]
 CASES += [(name, FORMS[i % len(FORMS)], "beam") for i, name in enumerate(TYPES)]
@@ -35,7 +34,7 @@ def test_search_and_scoring_are_those_of_the_cpu_and_the_model_never_waits(atten
             each.to(device)
             for each in (batch.source_ids, batch.source_mask, batch.target_ids, batch.target_mask)
         )
-        searched = search(model, ids, mask, SEARCHES[name], **CONSTRAINTS)
+        searched = search(model, ids, mask, SEARCHES[name], **SYMBOLS)
         scored = score_targets(model, ids, mask, target_ids=targets, target_mask=target_mask)
         best = [each for hypotheses in searched for each in hypotheses]
         scores = [each.score for each in best] + [each.log_probability for each in scored]
@@ -59,8 +58,8 @@ def test_a_step_waits_for_the_questions_of_the_search_only(kind, num_waits):
         arguments = cuda.move(model), batch.source_ids.to(CUDA), batch.source_mask.to(CUDA)
         for length in (2, 6):
             cuda.waits.clear()
-            config = kind(max_length_ratio=0.0, max_length_offset=length)
-            search(*arguments, config, banned=[[EOS]])
+            config = kind(max_length_ratio=0.0, max_length_offset=length, min_length=length)
+            search(*arguments, config)
             waits.append(cuda.waits.total())
 
     assert waits[1] - waits[0] == 4 * num_waits
