@@ -22,7 +22,6 @@ with imports_in_one_line():
         NEED_ATTENTION,
         OutputFormat,
         TranslateConfig,
-        UnknownTokens,
         shown,
     )
     from seq2seq.cli.translate_inputs import Inputs, open_inputs, open_progress
@@ -122,10 +121,6 @@ def _check_attention(config: TranslateConfig, translator: LineTranslator) -> Non
                 f"{given} needs attention weights, but checkpoint={shown(config.checkpoint)} "
                 f"has none; remove {key} or use another checkpoint"
             )
-    if config.unknown_words is UnknownTokens.copy:
-        from seq2seq.inference.unknown_words import check_copying
-
-        check_copying(_with_torch(translator))
 
 
 def _with_torch(translator: LineTranslator) -> "Translator":
@@ -143,15 +138,9 @@ def _translations(
         yield from _with_torch(translator).score(inputs, batch_size=size, counts=counts)
         return
     lines = (line for line, _ in inputs)
-    translations = translator.translate(
+    yield from translator.translate(
         lines, config.decoding, batch_size=size, split=config.split, counts=counts
     )
-    if config.unknown_words is UnknownTokens.copy:
-        from seq2seq.inference.unknown_words import copy_unknown_words
-
-        tokenizers = _with_torch(translator).tokenizers
-        translations = (copy_unknown_words(each, tokenizers) for each in translations)
-    yield from translations
 
 
 class Outputs:

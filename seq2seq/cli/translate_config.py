@@ -31,24 +31,16 @@ class OutputFormat(Enum):
     `nbest`, and the `log_probability` without a penalty."""
 
 
-class UnknownTokens(Enum):
-    """The treatment of unknown tokens."""
-
-    keep = "keep"
-    """Write a mark for each unknown word."""
-    copy = "copy"
-    """Replace each unknown word with the source word that has the most attention."""
-
-
 NEED_ATTENTION = ("alignments", "attention_plot", "attention_html", "gold")
 """Keys that need the attention weights of the model."""
-_READ = ("checkpoint", "plugins", "input", "reference", "prefixes", "banned_phrases", "gold")
+_READ = ("checkpoint", "plugins", "input", "reference", "gold")
 """Keys of input files."""
 _WRITTEN = ("output", "alignments", "attention_html")
 """Keys of output files."""
+
+
 _WITHOUT_EFFECT: dict[str, tuple[object, ...]] = {
     "plugins": ([],),
-    "unknown_words": (UnknownTokens.keep,),
     "gold_base": (0,),
     "split": (Split.auto,),
     "device": (Device.auto, Device.cpu),
@@ -59,7 +51,6 @@ _WITHOUT_EFFECT: dict[str, tuple[object, ...]] = {
 _EXCLUSIVE = (
     ("text", "input", "give one of them"),
     ("text", "reference", "give input=FILE, a file parallel to the reference"),
-    ("unknown_words", "reference", "references are scored unchanged; remove one of the keys"),
     ("split", "reference", "references are scored as whole lines; remove one of the keys"),
 )
 """Two keys that exclude each other, and the advice in the message."""
@@ -69,7 +60,7 @@ _NEEDED = (
 )
 """A key, the key of the file that it needs, and the reason."""
 _ONLY_TORCH = (
-    *("plugins", "reference", "unknown_words", "alignments", "attention_plot"),
+    *("plugins", "reference", "alignments", "attention_plot"),
     *("device", "precision", "kernels"),
 )
 """Keys of engine=torch."""
@@ -91,7 +82,6 @@ class TranslateConfig(Config):
     """Files to translate; None: standard input."""
     reference: FilePaths | None
     """Files of reference translations, parallel to the input, to score instead of searching."""
-    unknown_words: UnknownTokens
     output: FilePaths | None
     """One output file for all inputs, or one for each input; None: standard output."""
     output_format: OutputFormat

@@ -38,10 +38,9 @@ def attention_links(
     if translation.parts:
         yield from _joined_links(translation, hypothesis, tokenizers=tokenizers)
         return
-    weights, words = hypothesis.attention_weights, hypothesis.words
+    weights = hypothesis.attention_weights
     source_words = source.words(translation.source, translation.source_ids, translation.spans)
-    if words is None:
-        words = target.words(hypothesis.text, hypothesis.ids, translation.spans)
+    words = target.words(hypothesis.text, hypothesis.ids, translation.spans)
     labels = target.tokens(hypothesis.ids)
     for heads in chain([weights], (head.unsqueeze(0) for head in weights)):
         yield argmax_links(word_weights(heads, source_words, words, target_tokens=labels))

@@ -186,14 +186,14 @@ def _unknown_texts(translation: Translation) -> list[str]:
     ]
     if labels and labels[0]:
         labels[0] = labels[0].removeprefix(" ")  # the text itself has no such space
-    found = token_texts(translation.source, labels)
+    found = _token_texts(translation.source, labels)
     runs = groupby(zip(labels, found, strict=True), key=lambda token: token[0] is None)
     texts = [next(run)[1] for is_unknown, run in runs if is_unknown]
     # The unknown text may be just a no-break space.
     return [text for text in (each.strip() or each.strip(" ") for each in texts) if text]
 
 
-def token_texts(word: str, labels: Sequence[str | None]) -> list[str]:
+def _token_texts(word: str, labels: Sequence[str | None]) -> list[str]:
     """Return the text of each token; without a label, the text between its neighbors."""
     lower = word.lower()
     # Tokenizers may change the case; lower() can also change the number of letters.

@@ -37,8 +37,6 @@ class TranslatedHypothesis(NamedTuple):
     A line that was split has weights (N, 0, 0) if a head had more than a million."""
     token_log_probabilities: Sequence[float] = ()
     """Log-probability of each of `tokens`."""
-    words: Sequence[int] | None = None
-    """Index of the word that each id belongs to; None: the tokenizer finds the words."""
     parts: "Sequence[TranslatedHypothesis]" = ()
     """Translations of the sentences, if the line was split; its scores are sums over them."""
 

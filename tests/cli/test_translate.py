@@ -22,14 +22,9 @@ from tiny_translator import (
 )
 
 from seq2seq.cli.translate import main, translate
-from seq2seq.cli.translate_config import UnknownTokens
-from seq2seq.data.config import Splitter
-from seq2seq.data.tokenizers.interface import TokenizerPair
-from seq2seq.data.tokenizers.words import WordTokenizer
 from seq2seq.files.links import format_links
 from seq2seq.kernels import Kernels
 from seq2seq.kernels.products import kernels_are_fast
-from seq2seq.special_tokens import UNKNOWN_SURFACE
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = [sys.executable, str(ROOT / "translate.py"), "device=cpu"]
@@ -212,29 +207,6 @@ def test_a_reference_is_refused_at_a_prompt():
 def test_a_search_is_refused_with_a_reference():
     with pytest.raises(ValueError, match="decoding chooses a search, but with reference= no "):
         translate(make_translate_config("run", input="a", reference="b", decoding=GREEDY))
-
-
-def test_unknown_words_are_kept_or_copied(tmp_path, write, capfdbinary):
-    units = {"source": ["ja"], "target": ["yes"]}
-    options = {"splitter": Splitter.moses, "language": "en"}
-    words = TokenizerPair(*(WordTokenizer(unit, **options) for unit in units.values()))
-    checkpoint = write_checkpoint(tmp_path / "words", tokenizers=words)
-    keys = {"input": write("input", ["ja Berlin"])}
-
-    texts = []
-    for treatment in UnknownTokens:
-        translate(make_translate_config(checkpoint, **keys, unknown_words=treatment))
-        texts.append(capfdbinary.readouterr().out.decode().split()[0])
-
-    assert texts[0] == UNKNOWN_SURFACE
-    assert texts[1] in ("ja", "Berlin")
-
-
-def test_copying_unknown_words_is_refused_for_other_tokenizers(checkpoint):
-    config = make_translate_config(checkpoint, text="ja", unknown_words=UnknownTokens.copy)
-
-    with pytest.raises(ValueError, match="unknown_words=copy needs a model with tokenizer=words"):
-        translate(config)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 from tiny_translator import BEAM, GREEDY, make_translate_config
 
-from seq2seq.cli.translate_config import OutputFormat, UnknownTokens
+from seq2seq.cli.translate_config import OutputFormat
 from seq2seq.search.config import SamplingConfig
 from seq2seq.text.sentences import Split
 
@@ -54,10 +54,6 @@ SCORED = {"input": "i", "reference": "r"}
             "attention_html=c would overwrite the file of gold=c",
         ),
         ({"gold_base": 1}, "gold_base=1 needs gold=FILE: gold_base= says how the file counts"),
-        (
-            {"reference": "r", "unknown_words": UnknownTokens.copy},
-            "unknown_words=copy and reference=r exclude each other; references are scored",
-        ),
         ({"input": ["a", "b"], "reference": "p"}, "reference=p names 1 files; give 2"),
         ({"reference": "p", "output": "p"}, "output=p would overwrite the file of reference=p"),
         *(
@@ -65,7 +61,6 @@ SCORED = {"input": "i", "reference": "r"}
             for key, value in {
                 "plugins": ["p.py"],
                 "reference": "r",
-                "unknown_words": UnknownTokens.copy,
                 "alignments": "a",
                 "attention_plot": "a",
                 "device": "cuda",
