@@ -6,8 +6,8 @@
 Times are those of the translator in one process, without loading. The cases of a table run in
 turn, round by round, so that drifts of the machine's speed affect all of them; medians are printed.
 Arguments with "=" are those of translate.py: input= and reference= are the test set, by default
-that of the checkpoint's training data; decoding.X= configures the beam search. The precisions are
-fp32 and int8, or bf16 on a GPU, and several batch sizes are tried.
+that of the checkpoint's training data; decoding.X= configures the beam search. The precision is
+fp32, on a GPU also bf16, and several batch sizes are tried.
 """
 
 import argparse
@@ -98,7 +98,7 @@ def prepare(options: argparse.Namespace, overrides: Sequence[str]) -> Bench:
         torch.set_num_threads(config.threads)
     pairs = read_test_set(config)[: options.lines]
     on_cuda = choose_numerics(config.device, Precision.fp32).device.type == "cuda"
-    precisions = (Precision.fp32, Precision.bf16 if on_cuda else Precision.int8)
+    precisions = (Precision.fp32, Precision.bf16) if on_cuda else (Precision.fp32,)
     print(
         f"{torch.cuda.get_device_name() if on_cuda else 'CPU'}, {torch.get_num_threads()} threads, "
         f"torch {torch.__version__}, {len(pairs)} lines, medians of {options.repeats}"

@@ -223,11 +223,6 @@ class TrainingConfig(Config, section="training"):
                 "training needs a budget: set training.max_epochs, training.max_updates or "
                 "training.max_minutes"
             )
-        if self.precision is Precision.int8:
-            raise ValueError(
-                "training.precision=int8 has no gradients; choose auto, fp32, bf16 or fp16, and "
-                "use int8 only to translate"
-            )
 
 
 @dataclass(kw_only=True, slots=True, repr=False)

@@ -23,7 +23,6 @@ from seq2seq.data.tokenizers.interface import (
 from seq2seq.files.links import Links
 from seq2seq.inference.ensemble import Ensemble, join_models
 from seq2seq.inference.lines import Batch, LineTranslator
-from seq2seq.inference.quantization import quantize
 from seq2seq.inference.scoring import attention_links, rank_by_utility, score_targets
 from seq2seq.inference.tally import StreamCounts
 from seq2seq.inference.translations import (
@@ -50,13 +49,13 @@ logger = logging.getLogger(__name__)
 class Translator(LineTranslator):
     """Translates with a model and its tokenizers.
 
-    On a CPU in fp32 and int8, neither the other sentences nor the batch size changes the text of a
+    On a CPU in fp32, neither the other sentences nor the batch size changes the text of a
     translation, unless the scores of two hypotheses differ only by rounding. The last digits of
     a score may differ.
 
     Args:
-        model: A model, or several as an `Ensemble`. It is put into evaluation mode, moved to the
-            device and, for int8, quantized.
+        model: A model, or several as an `Ensemble`. It is put into evaluation mode and moved
+            to the device.
         tokenizers: Source and target tokenizer of the model.
         numerics: Device and precision; None means fp32 on a GPU if there is one, else on the CPU.
         decoding: Default configuration of the search; None means `DEFAULT_SEARCH`, as in
@@ -95,9 +94,6 @@ class Translator(LineTranslator):
             weights=torch.zeros(model.attention.num_heads, 1, 1),
         )
         numerics = numerics or choose_numerics(Device.auto, Precision.fp32)
-        self._num_parameters = count_parameters(model)  # counted before int8 replaces them
-        if numerics.precision is Precision.int8:
-            quantize(model)
         self._numerics = numerics
         self._model = model.to(numerics.device).eval()
         self._symbol_ids = symbol_ids(tokenizers.target)
@@ -108,7 +104,7 @@ class Translator(LineTranslator):
     def __repr__(self) -> str:
         source, target = map(len, self.tokenizers)
         return (
-            f"Translator({self._num_parameters:,} parameters, {source:,} source and "
+            f"Translator({count_parameters(self._model):,} parameters, {source:,} source and "
             f"{target:,} target tokens, {self._numerics.device}, {self._numerics.precision.name}, "
             f"decoding={self.decoding.name})"
         )
@@ -127,7 +123,7 @@ class Translator(LineTranslator):
             path: A file, or a directory that contains best.pt. An ensemble averages the
                 probabilities of its members.
             device: Device to run on.
-            precision: Type of matrix products; int8 quantizes the model, on a CPU only.
+            precision: Type of matrix products.
 
         Raises:
             FileNotFoundError: There is no such file.

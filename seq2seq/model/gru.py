@@ -2,7 +2,6 @@
 
 # B batch, R rows, T length, I input, H hidden of one direction, L layers
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import torch
@@ -39,8 +38,7 @@ class GRUCell(nn.Module):
     def unroll(self, projected: Tensor, hidden: Tensor) -> Tensor:
         """Return the state after each step, (T, B, 3H) -> (T, B, H), from a first state (B, H)."""
         projection = self.hidden_projection
-        # A quantized projection must be called, because it has its own product.
-        if isinstance(projection, nn.Linear) and isinstance(self.hidden_norm, nn.Identity):
+        if isinstance(self.hidden_norm, nn.Identity):
             return unroll_gru(projected, hidden, projection.weight, projection.bias)
         states = []
         for step in projected:
@@ -49,51 +47,7 @@ class GRUCell(nn.Module):
         return torch.stack(states)
 
 
-class BidirectionalLayers(nn.Module, ABC):
-    """Runs both directions of every layer of a GRU."""
-
-    num_layers: int
-    residual: bool
-    """Whether the input of each layer above the first is added to its states."""
-    between_layers: nn.Module
-    """Module that is applied to the states between two layers."""
-
-    def forward(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Run over sequences in both directions.
-
-        Args:
-            inputs: Input sequences, (B, T, I).
-            mask: (B, T) bool; True marks a real position. Padding comes last.
-
-        Returns:
-            States (B, T, 2H), undefined at padding, and the last state of each direction in the
-            top layer, (B, 2H), which is 0 for a sequence without a real position. Residual
-            connections add the input of a layer to its states, but not to its last state.
-        """
-        outputs = inputs.transpose(0, 1)  # (T, B, I)
-        # Only a CPU checks whether there is padding; the check would make the host wait for a GPU.
-        padding = None if mask.device.type == "cpu" and mask.all() else ~mask.t()
-        for layer in range(self.num_layers):
-            layer_inputs = self.between_layers(outputs) if layer else outputs
-            forward = self.direction(layer_inputs, padding, f"l{layer}")
-            backward = self.direction(layer_inputs, padding, f"l{layer}_reverse")
-            states = torch.cat((forward, backward), dim=-1)
-            outputs = outputs + states if self.residual and layer else states
-        states = outputs.transpose(0, 1).contiguous()  # (B, T, 2H)
-        return states, torch.cat((forward[-1], backward[0]), dim=-1)
-
-    @abstractmethod
-    def direction(self, inputs: Tensor, padding: Tensor | None, suffix: str) -> Tensor:
-        """Return the states (T, B, H) of one direction of a layer.
-
-        Args:
-            inputs: (T, B, I).
-            padding: (T, B) bool; None without padding.
-            suffix: End of the parameters' names: `l0`, `l0_reverse`, `l1`, ...
-        """
-
-
-class BidirectionalGRU(BidirectionalLayers, nn.GRU):  # type: ignore[misc]
+class BidirectionalGRU(nn.GRU):
     """Bidirectional GRU layers over padded sequences, with the parameters of `torch.nn.GRU`.
 
     CUDA devices use cuDNN. Other devices use `unroll_gru`, which is faster than torch's loop.
@@ -119,7 +73,40 @@ class BidirectionalGRU(BidirectionalLayers, nn.GRU):  # type: ignore[misc]
         self.residual = residual
         self.between_layers = Dropout(self.dropout)
 
-    def direction(self, inputs: Tensor, padding: Tensor | None, suffix: str) -> Tensor:
+    def forward(  # type: ignore[override]
+        self, inputs: Tensor, mask: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Run over sequences in both directions.
+
+        Args:
+            inputs: Input sequences, (B, T, I).
+            mask: (B, T) bool; True marks a real position. Padding comes last.
+
+        Returns:
+            States (B, T, 2H), undefined at padding, and the last state of each direction in the
+            top layer, (B, 2H), which is 0 for a sequence without a real position. Residual
+            connections add the input of a layer to its states, but not to its last state.
+        """
+        outputs = inputs.transpose(0, 1)  # (T, B, I)
+        # Only a CPU checks whether there is padding; the check would make the host wait for a GPU.
+        padding = None if mask.device.type == "cpu" and mask.all() else ~mask.t()
+        for layer in range(self.num_layers):
+            layer_inputs = self.between_layers(outputs) if layer else outputs
+            forward = self._direction(layer_inputs, padding, f"l{layer}")
+            backward = self._direction(layer_inputs, padding, f"l{layer}_reverse")
+            states = torch.cat((forward, backward), dim=-1)
+            outputs = outputs + states if self.residual and layer else states
+        states = outputs.transpose(0, 1).contiguous()  # (B, T, 2H)
+        return states, torch.cat((forward[-1], backward[0]), dim=-1)
+
+    def _direction(self, inputs: Tensor, padding: Tensor | None, suffix: str) -> Tensor:
+        """Return the states (T, B, H) of one direction of a layer.
+
+        Args:
+            inputs: (T, B, I).
+            padding: (T, B) bool; None without padding.
+            suffix: End of the parameters' names: `l0`, `l0_reverse`, `l1`, ...
+        """
         parameters = direction_parameters(self, suffix)
         is_reverse = suffix.endswith("reverse")
         if inputs.is_cuda:

@@ -26,8 +26,6 @@ class Precision(Enum):
     """bfloat16: 7 bits after the binary point, and the range of fp32."""
     fp16 = "fp16"
     """Half precision: 10 bits after the binary point, and a smaller range; CUDA only."""
-    int8 = "int8"
-    """8-bit integers, only for translating on a CPU."""
 
 
 class Device(Enum):

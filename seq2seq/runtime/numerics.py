@@ -44,10 +44,7 @@ class Numerics:
 
     @contextlib.contextmanager
     def autocast(self) -> Iterator[None]:
-        """Return a context that computes products in this precision; sums and parameters stay fp32.
-
-        For int8 the context does nothing: `seq2seq.inference.quantization` changes the model.
-        """
+        """Return a context for products in this precision; sums and parameters stay fp32."""
         dtype = _DTYPES.get(self.precision)
         low = torch.autocast(self.device.type, dtype=dtype) if dtype else contextlib.nullcontext()
         with self.float32_products(), low:
@@ -102,8 +99,6 @@ def choose_numerics(device: Device, precision: Precision, *, local_rank: int = 0
         precision = Precision.bf16 if native else Precision.fp32
     if precision in (Precision.fp16, Precision.tf32) and not on_cuda:
         raise ValueError(f"precision={precision.value} needs a CUDA device; choose bf16 or fp32")
-    if precision is Precision.int8 and on_cuda:
-        raise ValueError("precision=int8 runs only on a CPU; add device=cpu")
     return Numerics(chosen, precision)
 
 
@@ -117,7 +112,7 @@ def cpu_multiplies_bf16() -> bool:
 
 
 def cpu_has_amx() -> bool:
-    """Return whether this CPU has AMX, which multiplies bf16 and int8 matrices."""
+    """Return whether this CPU has AMX, which multiplies bf16 matrices."""
     return _cpu_supports("amx_tile")
 
 

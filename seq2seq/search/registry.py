@@ -49,7 +49,7 @@ def search(
 ) -> Hypotheses:
     """Translate a batch with the search that is registered for the type of `config`.
 
-    On a CPU in fp32 and int8, a translation depends neither on the other sentences of the batch
+    On a CPU in fp32, a translation depends neither on the other sentences of the batch
     nor on padding, unless the scores of two hypotheses differ only by rounding. The last digits
     of a score may differ.
 

@@ -64,7 +64,7 @@ SCORED = {"input": "i", "reference": "r"}
                 "alignments": "a",
                 "attention_plot": "a",
                 "device": "cuda",
-                "precision": "int8",
+                "precision": "bf16",
                 "kernels": "plain",
             }.items()
         ),

@@ -48,7 +48,6 @@ def test_changes_of_a_loaded_configuration_do_not_reach_the_next_one():
         (["tokenizer.name=words"], "^tokenizer.name=words does not match the chosen tokenizer"),
         (["decoding.name=sampling"], "^decoding.name=sampling does not match the chosen decoding"),
         (["training.max_epochs=null"], "set training.max_epochs, training.max_updates or"),
-        (["training.precision=int8"], "training.precision=int8 has no gradients; choose auto"),
     ],
 )
 def test_values_that_exclude_each_other_are_refused(overrides, message):

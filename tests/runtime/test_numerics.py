@@ -105,8 +105,6 @@ def test_only_large_models_on_a_cpu_keep_bf16(monkeypatch, device, least, expect
         ("cuda", "auto", 0, "^device=cuda: no CUDA device was found; choose cpu"),
         ("auto", "fp16", 0, "^precision=fp16 needs a CUDA device; choose bf16"),
         ("auto", "tf32", 0, "^precision=tf32 needs a CUDA device; choose bf16"),
-        ("auto", "int8", 3, "^precision=int8 runs only on a CPU; add device=cpu"),
-        ("cuda", "int8", 3, "^precision=int8 runs only on a CPU; add device=cpu"),
         ("auto", "fp32", 2, "^process 2 of this machine has no GPU of its own: .* 2;"),
     ],
 )
