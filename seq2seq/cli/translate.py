@@ -70,7 +70,7 @@ def translate(config: TranslateConfig) -> None:
         translator = _load(config)
         _check_attention(config, translator)
         outputs = Outputs(config, translator, inputs, stack)
-        progress = stack.enter_context(open_progress(config, inputs))
+        progress = stack.enter_context(open_progress(config))
         counts = StreamCounts(
             translator.tags,
             None if config.reference else config.decoding,
@@ -201,7 +201,7 @@ class Outputs:
 
     def add(self, translation: Translation, index: int) -> None:
         """Write the translation of line number `index` of all inputs."""
-        number = self._inputs.first + index
+        number = index
         is_shown = bool(translation.source_ids) and has_attention(translation)
         if self._plots is not None and is_shown:
             _draw(translation, number, self._plots)
@@ -287,8 +287,6 @@ class _Agreement:
     def __init__(self, config: TranslateConfig) -> None:
         assert config.gold is not None, "checked by the caller"
         self._name, self._base = f"gold={config.gold}", config.gold_base
-        shard, num_shards = config.shards()
-        self._has_last_line = shard == num_shards
         with open_lines(config.gold, key="gold") as reader:
             self._lines = list(reader)
         self._counts = [0] * 4
@@ -317,7 +315,7 @@ class _Agreement:
         Raises:
             ValueError: There are more lines of gold links than references.
         """
-        if self._has_last_line and self._num_read < len(self._lines):
+        if self._num_read < len(self._lines):
             raise ValueError(
                 f"{self._name} has {counted(len(self._lines), 'line')} but the reference has "
                 f"{self._num_read:,}; both need one line for each sentence"

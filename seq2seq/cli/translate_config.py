@@ -1,12 +1,11 @@
 """The configuration of translate.py."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated
 
-from seq2seq.checks import Config, Count, FilePath, FilePaths, Filled, Range, Threads
+from seq2seq.checks import Config, Count, FilePath, FilePaths, Range, Threads
 from seq2seq.cli.command_line import load_command, searches_of
 from seq2seq.cli.outputs import check_overwrites
 from seq2seq.export.folder import check_decoding
@@ -14,8 +13,6 @@ from seq2seq.kernels import Kernels
 from seq2seq.runtime.devices import Device, Engine, Precision
 from seq2seq.search.config import DecodingConfig
 from seq2seq.text.sentences import Split
-
-_SHARD = re.compile("([1-9][0-9]{0,8})/([1-9][0-9]{0,8})")
 
 
 class OutputFormat(Enum):
@@ -95,8 +92,6 @@ class TranslateConfig(Config):
     """File of gold links in Pharaoh format, to compare with the links of the reference."""
     gold_base: Annotated[int, Range(0, 1)]
     """Whether the gold file counts words from 0 or from 1."""
-    shard: Annotated[str, Filled("PART/NUMBER")] | None
-    """Part of a large input to translate: 3/16 is the third of 16 equal parts of the lines."""
     batch_size: Count
     """Number of sentences translated together."""
     progress: bool | None
@@ -158,12 +153,6 @@ class TranslateConfig(Config):
                     f"{' or '.join(map(str, allowed))}, because the number of inputs is "
                     f"{num_inputs}"
                 )
-        if self.shard is not None:
-            if self.input is None or len(self.input) != 1:
-                yield f"shard={self.shard} needs one input file; give input=FILE"
-            part, number = self.shards()
-            if not 1 <= part <= number:
-                yield f"shard={self.shard} must be PART/NUMBER, with a part from 1 to NUMBER: 3/16"
         yield from self._contradictions_of_search()
 
     def _contradictions_of_search(self) -> Iterator[str]:
@@ -186,11 +175,6 @@ class TranslateConfig(Config):
                 f"decoding.name={self.decoding.name} is not the name of this search; remove "
                 f"decoding.name and set decoding= to one of {', '.join(sorted(types))}"
             )
-
-    def shards(self) -> tuple[int, int]:
-        """Return the number of the shard to translate, from 1, and the number of shards."""
-        found = _SHARD.fullmatch(self.shard or "1/1")
-        return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 def load_translate_config(*arguments: str) -> TranslateConfig:

@@ -11,7 +11,6 @@ import time
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from itertools import islice
 from typing import NoReturn
 
 from tqdm import tqdm
@@ -22,11 +21,9 @@ from seq2seq.cli.translate_config import TranslateConfig, shown
 from seq2seq.files.paths import expand_home
 from seq2seq.files.text import (
     LineReader,
-    count_lines,
     is_gzip,
     open_lines,
     open_standard_input,
-    open_text,
     parallel,
 )
 from seq2seq.inference.translations import Translation
@@ -78,23 +75,13 @@ class Inputs:
     Args:
         sources: The inputs.
         references: File of references for each input, or no files.
-        first: Lines to skip at the start; 0 if there are several inputs.
-        stop: Index of the line after the last line to translate; None: translate to the end.
     """
 
     def __init__(
-        self,
-        sources: Sequence[LineReader | Prompt],
-        references: Sequence[LineReader] = (),
-        first: int = 0,
-        stop: int | None = None,
+        self, sources: Sequence[LineReader | Prompt], references: Sequence[LineReader] = ()
     ) -> None:
         self._sources = sources
         self._references = references
-        self.first, self.stop = first, stop
-        for reader in (*sources, *references):
-            if isinstance(reader, LineReader):
-                reader.num_skipped = first
         self._starts: list[int] = []  # number of lines before each input that has begun
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
@@ -110,11 +97,10 @@ class Inputs:
             if self._references:
                 reference = self._references[index]
                 pairs = parallel(source, reference, names=(source.name, reference.name))
-            for pair in islice(pairs, self.first, self.stop):
+            for pair in pairs:
                 number += 1
                 yield pair
-            is_wanted = self.first == 0 != self.stop and not isinstance(source, Prompt)
-            if is_wanted and number == self._starts[-1]:
+            if number == self._starts[-1] and not isinstance(source, Prompt):
                 logger.warning("%s has no lines, so there is nothing to translate", source.name)
 
     def has_more(self) -> bool:
@@ -125,7 +111,7 @@ class Inputs:
         """Return the input that has line number `index` of all inputs, and the number of the line
         in that input; all numbers start at 0."""
         source = bisect_right(self._starts, index) - 1
-        return source, self.first + index - self._starts[source]
+        return source, index - self._starts[source]
 
     def line_name(self, index: int) -> str:
         """Return the number of a line, from 1, with its file if there are several inputs."""
@@ -157,27 +143,7 @@ def open_inputs(config: TranslateConfig, stack: ExitStack) -> Inputs:
             "parallel to reference"
         )
     references = [stack.enter_context(open_lines(path, key="reference")) for path in paths]
-    first, stop = _lines_of_shard(config)
-    return Inputs(sources, references, first, stop)
-
-
-def _lines_of_shard(config: TranslateConfig) -> tuple[int, int | None]:
-    """Return the index of the first line to translate and of the line after the last; None: no end.
-
-    The parts of an input differ by at most one line.
-    """
-    part, number = config.shards()
-    if number == 1:
-        return 0, None
-    assert config.input is not None, "checked by the configuration"
-    [name] = config.input
-    path = expand_home(name, key="input")
-    if not path.is_file():
-        raise ValueError(f"shard={config.shard} reads input={name} twice; give a regular file")
-    num_lines = count_lines(path, name=f"input={name}")
-    # The last part is read to the end, so that a file of references with too many lines is noticed.
-    stop = None if part == number else part * num_lines // number
-    return (part - 1) * num_lines // number, stop
+    return Inputs(sources, references)
 
 
 def is_prompt(config: TranslateConfig) -> bool:
@@ -221,20 +187,16 @@ class TranslationProgress:
 
 
 @contextlib.contextmanager
-def open_progress(config: TranslateConfig, inputs: Inputs) -> Iterator[TranslationProgress]:
+def open_progress(config: TranslateConfig) -> Iterator[TranslationProgress]:
     """Show a progress bar during the block, if the configuration asks for one.
 
     Args:
         config: Names the inputs; their size is known if all are plain files.
-        inputs: The inputs of the configuration, perhaps limited to a shard.
     """
     files = [expand_home(path, key="input") for path in config.input or ()]
     is_known = bool(files) and all(file.is_file() and not is_gzip(file) for file in files)
     total = sum(file.stat().st_size for file in files) if is_known else None
     is_shown = _shows_bar(config)
-    if is_shown and is_known and config.shard is not None:
-        with open_text(files[0]) as lines:
-            total = sum(map(len, islice(lines, inputs.first, inputs.stop)))
     tqdm.set_lock(threading.RLock())  # tqdm's own lock would start an extra process
     with (
         logging_redirect_tqdm() if is_shown else contextlib.nullcontext(),

@@ -156,8 +156,6 @@ class LineReader:
     def __init__(self, file: io.FileIO | io.BytesIO | gzip.GzipFile, *, name: str) -> None:
         """Read from an unbuffered or gzipped file, which messages call `name`."""
         self.name = name
-        self.num_skipped = 0
-        """Number of lines at the start that the user does not use; no warning counts them."""
         self._file = file
         # Windows can only wait for sockets.
         self._can_wait = os.name != "nt" and isinstance(file, io.FileIO)
@@ -178,7 +176,7 @@ class LineReader:
                     is_all = self._ended and not self._lines
                     check_is_text(self.name, line if is_all else line + b"\n")
                 yield self._decode(line, number)
-        finally:  # a shard does not read to the end
+        finally:  # the reader of a pipe may close it early
             if self._num_invalid:
                 logger.warning(
                     "%s: bytes that are not UTF-8 were replaced by U+FFFD; lines affected: %d (the "
@@ -228,9 +226,8 @@ class LineReader:
         try:
             return decode_line(line, number=number)
         except UnicodeDecodeError:
-            if number > self.num_skipped:
-                self._num_invalid += 1
-                self._first_invalid = self._first_invalid or number
+            self._num_invalid += 1
+            self._first_invalid = self._first_invalid or number
             return decode_line(line, number=number, errors="replace")
 
 

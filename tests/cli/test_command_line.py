@@ -87,14 +87,14 @@ def test_any_text_passes_through_the_command_line_unchanged(text):
 
 def test_values_get_the_types_of_their_keys():
     given = ["batch_size=3", "decoding.length_penalty=1", "progress=true", "text=null"]
-    optional = ("threads", "shard", "input")
+    optional = ("threads", "input")
 
     config = load(*given, *(f"{key}=null" for key in optional), "batch_size=4")
 
     assert (config.batch_size, config.progress) == (4, True)  # the last of several values holds
     assert repr(config.decoding.length_penalty) == "1.0"
     assert config.text == "null"
-    assert [getattr(config, key) for key in optional] == [None] * 3
+    assert [getattr(config, key) for key in optional] == [None] * 2
     assert load("text=???").text == "???"
 
 

@@ -231,7 +231,7 @@ def without_torch(tmp_path):
     "keys",
     [
         {},
-        {"decoding": "greedy", "batch_size": 2, "shard": "2/2", "split": "never"},
+        {"decoding": "greedy", "batch_size": 2, "split": "never"},
         {"decoding.n_best": 3, "output_format": "nbest"},
     ],
 )
@@ -378,18 +378,6 @@ def test_precision_recall_and_error_rate_are_those_of_sure_and_possible_links(
         f"precision {1 / num_links:.3f}, recall 0.000, AER {1 - 1 / (num_links + 1):.3f}"
         in capfd.readouterr().err
     )
-
-
-def test_gold_links_of_the_whole_text_fit_each_shard(checkpoint, files, write, capfd, links):
-    gold = write("gold.align", map(format_links, links))
-    counts = []
-    for shard in ("1/2", "2/2"):
-        translate(make_translate_config(checkpoint, **files, gold=gold, shard=shard))
-        counts.append(re.search(r"AER (\S+) \((\d) sentences, (\d+) links", capfd.readouterr().err))
-
-    assert [found.groups() for found in counts] == [
-        ("0.000", "4", str(sum(map(len, part)))) for part in (links[:4], links[4:])
-    ]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Run the shards of docs/how-to/several-machines.md and translating.md, two of them."""
+"""Translate the parts of docs/how-to/several-machines.md and translating.md, two of them."""
 
 import os
 from pathlib import Path
@@ -10,8 +10,8 @@ from tiny_translator import SENTENCES, write_checkpoint
 from seq2seq import BeamConfig, Translator
 
 PAGE = Page("docs/how-to/several-machines.md")
-SLURM, JOIN = PAGE.blocks("bash")
-[SHARDS] = Page("docs/how-to/translating.md").blocks("bash")
+SPLIT, SLURM, JOIN = PAGE.blocks("bash")
+[PARTS] = Page("docs/how-to/translating.md").blocks("bash")
 RUN = "checkpoints/grammar-additive"
 LINES = SENTENCES * 3
 
@@ -38,9 +38,10 @@ def test_slurm_array_translates_parts_that_join_to_the_whole(
     workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("my/large.de").write_text("".join(f"{line}\n" for line in LINES))
-    Path("my/translate.sbatch").write_text(SLURM.replace("/16", "/2"))
+    Path("my/translate.sbatch").write_text(SLURM)
     monkeypatch.setenv("SLURM_CPUS_PER_TASK", "1")
-    for task in ("1", "2"):
+    run(workplace, SPLIT.replace("100000", "12"))
+    for task in ("0", "1"):
         monkeypatch.setenv("SLURM_ARRAY_TASK_ID", task)
         run(workplace, "bash my/translate.sbatch")
 
@@ -51,11 +52,11 @@ def test_slurm_array_translates_parts_that_join_to_the_whole(
 
 
 @pytest.mark.slow
-def test_processes_translate_the_missing_shards(workplace: Path) -> None:
+def test_processes_translate_the_missing_parts(workplace: Path) -> None:
     Path("my/input.de").write_text("".join(f"{line}\n" for line in LINES))
-    Path("my/part.2.en").write_text("made before\n")
+    Path("my/en.ab").write_text("made before\n")
 
-    run(workplace, SHARDS.replace("16", "2"))
+    run(workplace, PARTS.replace("1000", "12"))
 
     expected = Translator.load(RUN, device="cpu")(LINES, BeamConfig(beam_size=5))
     first = [each.text for each in expected[: len(LINES) // 2]]
