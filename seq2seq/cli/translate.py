@@ -2,15 +2,12 @@
 
 import contextlib
 import json
-import math
 import os
-import sys
 from collections.abc import Generator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from seq2seq.checks import counted
 from seq2seq.runtime.process import imports_in_one_line
 
 # With engine=onnx, no import here or below may load torch, because an exported model does not need
@@ -27,16 +24,14 @@ with imports_in_one_line():
     from seq2seq.cli.translate_inputs import Inputs, open_inputs, open_progress
     from seq2seq.export.translator import OnnxTranslator
     from seq2seq.files.atomic import whole_file, whole_files
-    from seq2seq.files.links import Links, check_links, format_links, parse_links
+    from seq2seq.files.links import format_links
     from seq2seq.files.paths import expand_home
-    from seq2seq.files.text import open_lines
     from seq2seq.inference.lines import LineTranslator, has_attention
     from seq2seq.inference.tally import StreamCounts
     from seq2seq.inference.translations import Translation, as_json
     from seq2seq.runtime.devices import Engine
     from seq2seq.runtime.process import keep_freed_memory
     from seq2seq.search.config import DEFAULT_SEARCH
-    from seq2seq.text.rules import split_words
 
 if TYPE_CHECKING:
     from seq2seq.inference.translator import Translator
@@ -176,15 +171,13 @@ class Outputs:
             return stack.enter_context(open_output(path, key=key, new_file=new_file))
 
         self._texts = [opened("output", path) for path in config.output or (None,)]
-        self._links = self._page = self._agreement = None
+        self._links = self._page = None
         if config.alignments is not None:
             self._links = opened("alignments", config.alignments)
         if config.attention_html is not None:
             from seq2seq.visualization.page import AttentionPage
 
             self._page = AttentionPage(opened("attention_html", config.attention_html))
-        if config.gold is not None:
-            self._agreement = _Agreement(config)
 
     @property
     def shows_attention(self) -> bool:
@@ -196,8 +189,8 @@ class Outputs:
     @property
     def are_closed(self) -> bool:
         """Return whether the only output is a pipe that has been closed."""
-        others = (self._links, self._page, self._agreement)
-        return not self.are_read and len(self._texts) == 1 and others == (None, None, None)
+        others = (self._links, self._page)
+        return not self.are_read and len(self._texts) == 1 and others == (None, None)
 
     def add(self, translation: Translation, index: int) -> None:
         """Write the translation of line number `index` of all inputs."""
@@ -205,11 +198,6 @@ class Outputs:
         is_shown = bool(translation.source_ids) and has_attention(translation)
         if self._plots is not None and is_shown:
             _draw(translation, number, self._plots)
-        links: Links = frozenset()
-        if self._links is not None or self._agreement is not None:
-            links = _with_torch(self._translator).links(translation)
-        if self._agreement is not None:
-            self._agreement.add(translation, links, number)
         if self._page is not None and is_shown:
             best = translation.best
             self._page.add(
@@ -227,18 +215,13 @@ class Outputs:
             text_file = self._texts[source]
         self._write(text_file, format_translation(self._config, translation, index=number))
         if self._links is not None:
+            links = _with_torch(self._translator).links(translation)
             self._write(self._links, f"{format_links(links)}\n".encode())
 
     def finish(self) -> None:
-        """Write what is known only at the end.
-
-        Raises:
-            ValueError: There are more lines of gold links than references.
-        """
+        """Write the end of the page."""
         if self._page is not None:
             self._page.close()
-        if self._agreement is not None:
-            self._agreement.print()
 
     def _write(self, file: BinaryIO, content: bytes) -> None:
         self.are_read = write(file, content) and self.are_read
@@ -279,57 +262,6 @@ def _draw(translation: Translation, number: int, directory: Path) -> None:
         name = f"{number:06d}" if rank == 0 else f"{number:06d}-{rank + 1}"
         with whole_file(directory / f"{name}.png") as file:
             figure.savefig(file, format="png")
-
-
-class _Agreement:
-    """Compares the links of the references with gold links."""
-
-    def __init__(self, config: TranslateConfig) -> None:
-        assert config.gold is not None, "checked by the caller"
-        self._name, self._base = f"gold={config.gold}", config.gold_base
-        with open_lines(config.gold, key="gold") as reader:
-            self._lines = list(reader)
-        self._counts = [0] * 4
-        self._num_sentences = self._num_read = 0
-
-    def add(self, translation: Translation, links: Links, number: int) -> None:
-        """Count the links of the reference on line `number`."""
-        from seq2seq.evaluation.measures import count_links
-
-        self._num_sentences, self._num_read = self._num_sentences + 1, number + 1
-        if self._num_read > len(self._lines):
-            raise ValueError(
-                f"{self._name} has {counted(len(self._lines), 'line')}, fewer than the reference; "
-                "write one for each sentence, and leave it empty if there are no links"
-            )
-        where = f"{self._name}:{self._num_read}"
-        gold = parse_links(self._lines[number], where=where, base=self._base)
-        lengths = len(split_words(translation.source)), len(split_words(translation.text))
-        check_links(gold, *lengths, where=where, base=self._base)
-        counts = zip(self._counts, count_links(links, gold), strict=True)
-        self._counts = list(map(sum, counts))
-
-    def print(self) -> None:
-        """Print precision, recall and alignment error rate.
-
-        Raises:
-            ValueError: There are more lines of gold links than references.
-        """
-        if self._num_read < len(self._lines):
-            raise ValueError(
-                f"{self._name} has {counted(len(self._lines), 'line')} but the reference has "
-                f"{self._num_read:,}; both need one line for each sentence"
-            )
-        predicted, sure, found_sure, right = self._counts
-        parts = (right, predicted), (found_sure, sure), (found_sure + right, predicted + sure)
-        precision, recall, agreement = (
-            part / whole if whole else math.nan for part, whole in parts
-        )
-        print(
-            f"alignment: precision {precision:.3f}, recall {recall:.3f}, AER {1 - agreement:.3f} "
-            f"({counted(self._num_sentences, 'sentence')}, {counted(predicted, 'link')})",
-            file=sys.stderr,
-        )
 
 
 if __name__ == "__main__":

@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Annotated
 
-from seq2seq.checks import Config, Count, FilePath, FilePaths, Range, Threads
+from seq2seq.checks import Config, Count, FilePath, FilePaths, Threads
 from seq2seq.cli.command_line import load_command, searches_of
 from seq2seq.cli.outputs import check_overwrites
 from seq2seq.export.folder import check_decoding
@@ -28,9 +27,9 @@ class OutputFormat(Enum):
     `nbest`, and the `log_probability` without a penalty."""
 
 
-NEED_ATTENTION = ("alignments", "attention_plot", "attention_html", "gold")
+NEED_ATTENTION = ("alignments", "attention_plot", "attention_html")
 """Keys that need the attention weights of the model."""
-_READ = ("checkpoint", "plugins", "input", "reference", "gold")
+_READ = ("checkpoint", "plugins", "input", "reference")
 """Keys of input files."""
 _WRITTEN = ("output", "alignments", "attention_html")
 """Keys of output files."""
@@ -38,7 +37,6 @@ _WRITTEN = ("output", "alignments", "attention_html")
 
 _WITHOUT_EFFECT: dict[str, tuple[object, ...]] = {
     "plugins": ([],),
-    "gold_base": (0,),
     "split": (Split.auto,),
     "device": (Device.auto, Device.cpu),
     "precision": (Precision.fp32,),
@@ -51,11 +49,6 @@ _EXCLUSIVE = (
     ("split", "reference", "references are scored as whole lines; remove one of the keys"),
 )
 """Two keys that exclude each other, and the advice in the message."""
-_NEEDED = (
-    ("gold", "reference", "gold links are for the words of a reference"),
-    ("gold_base", "gold", "gold_base= says how the file counts words"),
-)
-"""A key, the key of the file that it needs, and the reason."""
 _ONLY_TORCH = (
     *("plugins", "reference", "alignments", "attention_plot"),
     *("device", "precision", "kernels"),
@@ -88,10 +81,6 @@ class TranslateConfig(Config):
     """Directory for an image of the attention of each translation."""
     attention_html: FilePath | None
     """HTML file to write, which shows the attention of the best translations."""
-    gold: FilePath | None
-    """File of gold links in Pharaoh format, to compare with the links of the reference."""
-    gold_base: Annotated[int, Range(0, 1)]
-    """Whether the gold file counts words from 0 or from 1."""
     batch_size: Count
     """Number of sentences translated together."""
     progress: bool | None
@@ -137,13 +126,10 @@ class TranslateConfig(Config):
         return f"{key}={shown(value) if isinstance(value, list) else value}"
 
     def _contradictions(self) -> Iterator[str]:
-        """Check for keys that exclude each other, would have no effect, or need a further key."""
+        """Check for keys that exclude each other or would have no effect."""
         for key, other, way_out in _EXCLUSIVE:
             if self._is_given(key) and self._is_given(other):
                 yield f"{self._named(key)} and {self._named(other)} exclude each other; {way_out}"
-        for key, other, reason in _NEEDED:
-            if self._is_given(key) and not self._is_given(other):
-                yield f"{self._named(key)} needs {other}=FILE: {reason}"
         num_inputs = len(self.input or [""])
         for key in ("reference", "output"):
             allowed = sorted({1, num_inputs} if key == "output" else {num_inputs})

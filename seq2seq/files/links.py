@@ -60,7 +60,7 @@ def parse_links(text: str, *, where: str, base: int = 0) -> GoldLinks:
         if min(link) < 0:
             raise ValueError(
                 f"{where}: {item!r} is not counted from {base}; count the words of both sides "
-                f"from {base}, or choose gold_base=0"
+                f"from {base}, or read them with base=0"
             )
         possible.add(link)
         if match[2] == "-":

@@ -318,7 +318,7 @@ def test_a_file_instead_of_a_directory_of_pictures_is_refused(checkpoint, write)
     assert Path(path).read_text() == "ja\n"
 
 
-@pytest.mark.parametrize("key", ["alignments", "attention_plot", "attention_html", "gold"])
+@pytest.mark.parametrize("key", ["alignments", "attention_plot", "attention_html"])
 def test_reports_of_a_model_without_attention_are_an_error_before_anything_is_written(
     tmp_path, files, key
 ):
@@ -361,45 +361,3 @@ def test_the_page_has_the_best_translation_of_each_line_with_text(
     ]
     assert all(page.count(note.encode()) == 1 for note in notes)
     assert page.count(b'"note":') == len(notes)
-
-
-def test_precision_recall_and_error_rate_are_those_of_sure_and_possible_links(
-    checkpoint, files, write, capfd, links
-):
-    # One sure link that is not found, and one found link that is only possible.
-    (source, target), (missing_source, _) = min(links[0]), min(links[0])
-    missing = f"{(missing_source + 1) % 3}-{target}"
-    gold = write("gold.align", [f"{source}p{target} {missing}", *[""] * 7])
-    num_links = sum(map(len, links))
-
-    translate(make_translate_config(checkpoint, **files, gold=gold))
-
-    assert (
-        f"precision {1 / num_links:.3f}, recall 0.000, AER {1 - 1 / (num_links + 1):.3f}"
-        in capfd.readouterr().err
-    )
-
-
-@pytest.mark.parametrize(
-    ("lines", "base", "message"),
-    [
-        (["0-0"], 0, r"gold=\S+gold.align has 1 line, fewer than the reference"),
-        ([""] * 10, 0, r"gold=\S+gold.align has 10 lines but the reference has 8"),
-        (["", "1-0"], 0, r"gold.align:2: link 1-0 lies outside .* words: 1, target words: 1"),
-        (["4-1"], 1, r"gold.align:1: link 4-1 lies outside .* counted from 1$"),
-        (["1-1", "0-1"], 1, r"gold.align:2: '0-1' is not counted from 1"),
-    ],
-)
-def test_gold_links_that_do_not_fit_are_an_error_and_leave_no_file(
-    checkpoint, files, tmp_path, write, capfd, lines, base, message
-):
-    gold = write("gold.align", lines)
-    outputs = {key: str(tmp_path / key) for key in ("output", "alignments", "attention_html")}
-
-    with pytest.raises(ValueError, match=message) as error:
-        translate(make_translate_config(checkpoint, **files, **outputs, gold=gold, gold_base=base))
-
-    assert "\n" not in str(error.value)
-    assert "alignment:" not in capfd.readouterr().err
-    names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == ["gold.align", "input.txt", "reference.txt"]

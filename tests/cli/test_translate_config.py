@@ -15,7 +15,6 @@ SCORED = {"input": "i", "reference": "r"}
     [
         ({"text": "ja", "input": "a.txt"}, "exclude each other"),
         ({"text": "ja", "reference": "a.en"}, "reference=a.en exclude each other; give input="),
-        ({"gold": "a.align"}, "gold=a.align needs reference=FILE: gold links are for"),
         ({"input": "a", "output": "./a"}, r"output=\./a would overwrite the file of input=a"),
         ({"output": "./run"}, r"output=\./run would overwrite the file of checkpoint=run"),
         ({"output": "a", "alignments": "a"}, "alignments=a would overwrite the file of output=a"),
@@ -50,10 +49,9 @@ SCORED = {"input": "i", "reference": "r"}
         ),
         ({**SCORED, "split": Split.always}, "split=always and reference=r exclude each"),
         (
-            {"input": "a", "reference": "b", "gold": "c", "attention_html": "c"},
-            "attention_html=c would overwrite the file of gold=c",
+            {"input": "a", "reference": "b", "attention_html": "b"},
+            "attention_html=b would overwrite the file of reference=b",
         ),
-        ({"gold_base": 1}, "gold_base=1 needs gold=FILE: gold_base= says how the file counts"),
         ({"input": ["a", "b"], "reference": "p"}, "reference=p names 1 files; give 2"),
         ({"reference": "p", "output": "p"}, "output=p would overwrite the file of reference=p"),
         *(
