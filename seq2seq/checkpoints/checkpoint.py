@@ -34,7 +34,8 @@ from seq2seq.version import __version__
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 1
+FORMAT = 2
+"""Number of the format; a file of another format is refused."""
 
 
 class TrainingState(TypedDict):
@@ -59,7 +60,7 @@ class _Content(TypedDict):
     model: dict[str, Tensor]
     training: TrainingState | None
     habits: dict[str, float]
-    """Fields of `TextHabits`; empty in files of earlier versions."""
+    """Fields of `TextHabits`."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -162,6 +163,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
     if not path.exists():
         raise FileNotFoundError(f"checkpoint={path}: no such file; {_others(path)}")
     content = _read(path)
+    _check_weights(path, content["model"])
     try:
         config = config_from_dict(content["config"])
     except ValueError as error:
@@ -302,10 +304,20 @@ def _read(path: Path) -> _Content:
         raise ValueError(
             f"checkpoint={path} has format {content['format']}, but this version reads {FORMAT}"
         )
-    content.setdefault("habits", {})
     if content.keys() != _Content.__annotations__.keys():
         raise ValueError(_refusal(path))
     return cast(_Content, content)
+
+
+def _check_weights(path: Path, weights: object) -> None:
+    """Raise ValueError for numbers that torch would convert without a word, such as integers."""
+    for name, value in weights.items() if isinstance(weights, dict) else ():
+        if isinstance(value, Tensor) and not value.is_floating_point():
+            kind = str(value.dtype).removeprefix("torch.")
+            raise ValueError(
+                f"checkpoint={path}: {name} has {kind} weights, but a model has floating-point "
+                "weights; restore the file or use another one"
+            )
 
 
 def _versions(content: _Content) -> str:

@@ -26,7 +26,6 @@ from seq2seq.data.tokenizers.sentencepiece import SentencePieceTokenizer
 from seq2seq.data.tokenizers.words import CharacterTokenizer, WordTokenizer
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.devices import Device
-from seq2seq.text.sentences import UNKNOWN_HABITS
 from seq2seq.version import __version__
 
 
@@ -80,14 +79,6 @@ def test_a_loaded_checkpoint_equals_the_saved_one(checkpoint, tmp_path, state):
     model = loaded.build_model()
     assert not model.training
     assert is_equal(model.state_dict(), checkpoint.model_state)
-
-
-def test_a_file_of_an_earlier_version_knows_no_habits(path):
-    content = torch.load(path, weights_only=True)
-    del content["habits"]
-    torch.save(content, path)
-
-    assert load_checkpoint(path).habits == UNKNOWN_HABITS
 
 
 def test_a_file_has_only_tensors_and_plain_types(path):
@@ -195,6 +186,16 @@ def test_weights_of_another_model_are_refused(path, edit, weights):
 
     with pytest.raises(ValueError, match=rf"^checkpoint={path} does not fit the model of the"):
         load_checkpoint(path).build_model()
+
+
+@pytest.mark.parametrize("kind", ["int8", "bool", "complex64"])
+def test_weights_that_are_no_floating_point_numbers_are_refused(path, edit, kind):
+    model = torch.load(path, weights_only=True)["model"]
+    name = "decoder.output.bias"
+    edit(model={**model, name: model[name].to(getattr(torch, kind))})
+
+    with pytest.raises(ValueError, match=rf"^checkpoint={path}: {name} has {kind} weights, but"):
+        load_checkpoint(path)
 
 
 @pytest.fixture
