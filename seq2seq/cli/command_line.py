@@ -18,7 +18,6 @@ from seq2seq.config.composition import (
     USER_ERRORS,
     config_directory,
     describe_error,
-    describe_unknown_key,
 )
 from seq2seq.config.plugins import KEY, load_plugins
 from seq2seq.runtime.devices import Engine
@@ -93,7 +92,7 @@ def load_command(name: str, config_type: type[_Config], arguments: Sequence[str]
         types |= {f"decoding.{field}": field_type for field, field_type in of_search.items()}
     for key, text in given.items():
         if key not in types:
-            raise ValueError(describe_unknown_key(key, _hint(key, types, choices)))
+            raise ValueError(f"unknown key {key!r}{_hint(key, types, choices)}")
         values[key] = _read(text, types[key])
     for key, value in values.items():
         if value == "???" and key not in given:

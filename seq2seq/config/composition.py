@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
@@ -47,23 +47,6 @@ USER_ERRORS = (
 # Hydra only reads the store but copies it often, a hundred times for --help.
 ConfigStore.__deepcopy__ = lambda store, memo: store  # type: ignore[attr-defined]
 
-
-class RetiredKey(NamedTuple):
-    """A key of earlier versions whose feature has been removed."""
-
-    value: object
-    """Value that switched the feature off; a saved configuration may contain no other value."""
-    instead: str
-    """What to do instead, as the end of a message."""
-
-
-RETIRED_KEYS: dict[str, RetiredKey] = {
-    "model.encoder.dropout_mode": RetiredKey("step", "set model.encoder.hidden_dropout"),
-    "model.decoder.dropout_mode": RetiredKey("step", "set model.decoder.hidden_dropout"),
-    "training.on_out_of_memory": RetiredKey("stop", "lower training.batching.size"),
-    "training.r_drop": RetiredKey(0.0, "raise data.dropout"),
-}
-"""The retired keys of train.py by their dotted names."""
 
 _PLUGGED = ("attention", "data", "decoding", "tokenizer")
 _NOISE = ("full_key:", "reference_type=", "object_type=", "Set the environment")
@@ -106,7 +89,7 @@ def to_dataclass(composed: DictConfig, schema: type[_Config]) -> _Config:
             "as configs/train.yaml does; the config.yaml of a run works only without -m"
         )
     for key in _added_keys(composed):
-        raise ValueError(describe_unknown_key(key, "; remove it"))
+        raise ValueError(f"unknown key {key!r}; remove it")
     config = OmegaConf.to_object(composed)
     assert isinstance(config, schema)
     return config
@@ -134,7 +117,7 @@ def describe_error(error: BaseException) -> str:
         error = cause
     if isinstance(error, ConfigKeyError | ConfigAttributeError) and error.full_key:
         hint = _choices_with(error.full_key) or _nearest_keys(error)
-        return describe_unknown_key(error.full_key, hint)
+        return f"unknown key {error.full_key!r}{hint}"
     if isinstance(error, MissingMandatoryValue):
         return f"{error.full_key} needs a value; give {error.full_key}=..."
     if isinstance(error, MissingConfigException) and error.options:
@@ -174,13 +157,6 @@ def selects_a_file(group: str, name: str = "") -> str:
         f"{group}={name} selects a file, but the config.yaml of a run contains the values "
         f"themselves; change single keys of {group}, or train without --config-name"
     )
-
-
-def describe_unknown_key(key: str, hint: str) -> str:
-    """Describe an unknown key with a hint; for a retired key, say what to do instead."""
-    if key in RETIRED_KEYS:
-        return f"{key} has been removed; {RETIRED_KEYS[key].instead}"
-    return f"unknown key {key!r}{hint}"
 
 
 def _way_out(number: int | None) -> str:

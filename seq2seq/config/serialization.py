@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
@@ -11,7 +11,6 @@ from yaml import AliasToken, YAMLError, scan  # type: ignore[import-untyped]
 
 from seq2seq.checks import Config, as_yaml
 from seq2seq.config.composition import (
-    RETIRED_KEYS,
     describe_error,
     escape_interpolations,
     selects_a_file,
@@ -23,7 +22,7 @@ from seq2seq.files.atomic import write_text
 
 
 class UnsupportedConfigError(ValueError):
-    """A sound configuration needs a plug-in that is not loaded, or a feature that was removed."""
+    """A sound configuration needs a plug-in that is not loaded."""
 
 
 def config_to_dict(config: Config) -> dict[str, object]:
@@ -32,15 +31,13 @@ def config_to_dict(config: Config) -> dict[str, object]:
 
 
 def config_from_dict(content: dict[str, dict[str, str]]) -> TrainConfig:
-    """Return the configuration that `config_to_dict` of this or an earlier version converted.
+    """Return the configuration that `config_to_dict` converted.
 
     Raises:
-        ValueError: A part names an unknown type, a key is missing or unknown, or a retired key has
-            a value that this version no longer supports.
+        ValueError: A part names an unknown type, or a key is missing or unknown.
     """
     schema = OmegaConf.structured(TrainConfig)
     try:
-        content = _without_retired_keys(content)
         for part in ("data", "tokenizer", "attention", "model", "training", "decoding"):
             if isinstance(content[part], str):
                 raise ValueError(selects_a_file(part, str(content[part])))
@@ -160,25 +157,6 @@ def _literal(content: object) -> object:
     if isinstance(content, list):
         return [_literal(value) for value in content]
     return escape_interpolations(content) if isinstance(content, str) else content
-
-
-def _without_retired_keys(content: object, prefix: str = "") -> Any:
-    """Leave out the retired keys.
-
-    Raises:
-        UnsupportedConfigError: A retired key has a value that is not allowed.
-    """
-    if not isinstance(content, dict):
-        return content
-    kept = {}
-    for name, value in content.items():
-        key = f"{prefix}{name}"
-        if key not in RETIRED_KEYS:
-            kept[name] = _without_retired_keys(value, f"{key}.")
-        elif value != RETIRED_KEYS[key].value:
-            removed = f"{key}={as_yaml(value)} has been removed"
-            raise UnsupportedConfigError(f"{removed}; {RETIRED_KEYS[key].instead}")
-    return kept
 
 
 def _plain_dict(items: list[tuple[str, object]]) -> dict[str, object]:

@@ -82,8 +82,7 @@ def _result_texts(checkpoint: Checkpoint, results: RunResults | None) -> dict[st
         return {"model_index": "", "amount": "", "results": text}
     config, content = checkpoint.config, results.content
     scores = cast(dict[str, float], content[results.split])
-    # The results of an earlier version may lack a measure.
-    measures = [MEASURES[name] for name in OF_TEXT if name in scores]
+    measures = [MEASURES[name] for name in OF_TEXT]
     values = [f"{scores[each.name]:{each.form}}" for each in measures]
     metrics = [
         {"type": each.name, "name": each.title, "value": float(value)}

@@ -5,7 +5,6 @@ from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from seq2seq.checks import counted
-from seq2seq.config.composition import RETIRED_KEYS
 from seq2seq.evaluation.measures import MEASURES
 from seq2seq.evaluation.significance import LEVEL, p_text
 from seq2seq.studies.agreement import Divergences
@@ -244,8 +243,7 @@ def settings_table(runs: Sequence[StudyRun]) -> list[Table]:
     shared = {
         key: value
         for key, value in first.items()
-        if key not in {*_LOCAL, *RETIRED_KEYS}
-        and all(config.get(key) == value for config in others)
+        if key not in _LOCAL and all(config.get(key) == value for config in others)
     }
     if not shared:
         return []

@@ -14,7 +14,6 @@ from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]
 
-from seq2seq.config.composition import RETIRED_KEYS
 from seq2seq.config.serialization import flatten, read_yaml
 from seq2seq.evaluation.measures import MEASURES, Statistics, head_scores
 from seq2seq.evaluation.metrics import Array
@@ -326,8 +325,7 @@ def _read_config(directory: RunDirectory) -> dict[str, str]:
             raise ValueError("it is not a configuration")
     except (ValueError, YAMLError, OmegaConfBaseException, OSError, RecursionError) as error:
         raise directory.damaged(directory.config, error) from error
-    off = {key: retired.value for key, retired in RETIRED_KEYS.items()}
-    values = {key: as_typed(value) for key, value in (off | flatten(content)).items()}
+    values = {key: as_typed(value) for key, value in flatten(content).items()}
     return {
         key.removesuffix(".name"): each for key, each in values.items() if key not in _NOT_STUDIED
     }

@@ -70,8 +70,6 @@ _EMOJI = (
 )
 _EMOJI_PARTS = "\ufe0f\u200d\u20e3\U0001f3fb-\U0001f3ff"
 _TELEPHONE = r"\+[\d](?:[ /-]?[\d])+"
-_AMBIGUOUS = r"\+[\d]+(?:[ /-]?[\d]+)+"
-"""`_TELEPHONE` in earlier checkpoints; its time doubled with each digit."""
 PATTERNS: Mapping[str, str] = {
     "tags": r"</?[A-Za-z][^<>]*>",
     "emails": rf"(?<![{_LATIN}.+-])[{_LATIN}.+-]+@[{_LATIN}-]+(?:\.[{_LATIN}-]+)+",
@@ -147,11 +145,7 @@ class TextRules:
     """Regular expressions of the spans to protect, by name; the first match counts."""
 
     def __post_init__(self) -> None:
-        patterns = {
-            name: pattern.replace(_AMBIGUOUS, _TELEPHONE) for name, pattern in self.patterns.items()
-        }
-        object.__setattr__(self, "patterns", patterns)
-        named = (f"(?P<{name}>{pattern})" for name, pattern in patterns.items())
+        named = (f"(?P<{name}>{pattern})" for name, pattern in self.patterns.items())
         object.__setattr__(self, "_pattern", re.compile("|".join(named)))
 
     def normalize(self, text: str) -> str:

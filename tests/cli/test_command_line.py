@@ -12,7 +12,6 @@ from seq2seq.cli import command_line
 from seq2seq.cli.command_line import errors_in_one_line, load_command, run_command
 from seq2seq.cli.score import ScoreConfig
 from seq2seq.cli.translate_config import load_translate_config
-from seq2seq.config.composition import RETIRED_KEYS, RetiredKey
 
 SHORTAGE = "error: the memory of this computer is too small, or limited by ulimit -v; end other "
 
@@ -125,15 +124,6 @@ def test_a_mistake_is_described_in_one_line(argument, line):
 
     assert str(refused.value).startswith(line)
     assert "\n" not in str(refused.value)
-
-
-def test_a_retired_key_is_refused_with_what_replaces_it(monkeypatch):
-    monkeypatch.setitem(RETIRED_KEYS, "parts", RetiredKey(1, "give shard=1/4 to each command"))
-
-    with pytest.raises(ValueError) as refused:
-        load("parts=1")
-
-    assert str(refused.value) == "parts has been removed; give shard=1/4 to each command"
 
 
 def test_a_key_without_a_value_is_named():

@@ -8,9 +8,7 @@ from hydra.errors import ConfigCompositionException
 from omegaconf import OmegaConf
 
 from seq2seq.config.composition import (
-    RETIRED_KEYS,
     USER_ERRORS,
-    RetiredKey,
     config_directory,
     describe_error,
     load_as,
@@ -34,33 +32,8 @@ def test_composing_leaves_the_state_of_hydra_as_it_was():
         assert GlobalHydra.instance().hydra is outer
 
 
-@pytest.mark.parametrize(
-    ("key", "argument"),
-    [
-        ("training.old", "training.old=0"),
-        ("training.old", "+training.old=3"),
-        ("mode", "mode=variational"),
-        ("mode", "+mode=0"),
-    ],
-)
-def test_a_retired_key_is_refused_with_what_replaces_it(key, argument, monkeypatch):
-    monkeypatch.setitem(RETIRED_KEYS, key, RetiredKey(0, "give training.new=1"))
-
-    assert error_of(argument) == f"{key} has been removed; give training.new=1"
-
-
-@pytest.mark.parametrize(
-    ("key", "line"),
-    [
-        ("old", "training.schedule.old has been removed; give training.new=1"),
-        ("warmup", "unknown key 'training.schedule.warmup'; did you mean warmup_updates?"),
-    ],
-)
-def test_an_unknown_key_in_a_file_is_described_as_on_the_command_line(
-    key, line, monkeypatch, tmp_path
-):
-    monkeypatch.setitem(RETIRED_KEYS, "training.schedule.old", RetiredKey(0, "give training.new=1"))
-    content = f"defaults: [train, _self_]\ntraining: {{schedule: {{{key}: 1}}}}\n"
+def test_an_unknown_key_in_a_file_is_described_as_on_the_command_line(tmp_path):
+    content = "defaults: [train, _self_]\ntraining: {schedule: {warmup: 1}}\n"
     (tmp_path / "mine.yaml").write_text(content)
 
     with (
@@ -69,6 +42,7 @@ def test_an_unknown_key_in_a_file_is_described_as_on_the_command_line(
     ):
         compose("mine", overrides=[f"hydra.searchpath=[{config_directory()}]"])
 
+    line = "unknown key 'training.schedule.warmup'; did you mean warmup_updates?"
     assert describe_error(caught.value) == line
 
 

@@ -71,26 +71,6 @@ def test_a_bomb_of_yaml_aliases_is_refused_before_it_is_read(tmp_path):
         load_saved_config(path)
 
 
-def test_keys_of_earlier_versions_are_ignored_if_they_were_off_or_refused(tmp_path):
-    config, path = load_config(), tmp_path / "config.yaml"
-    content = config_to_dict(config)
-    content["training"] |= {"r_drop": 0.0, "on_out_of_memory": "stop"}
-    for side in ("encoder", "decoder"):
-        content["model"][side]["dropout_mode"] = "step"
-    path.write_text(yaml.safe_dump(content))
-
-    assert config_from_dict(content) == config
-    assert load_saved_config(path) == config
-    assert content["training"]["r_drop"] == 0.0  # the argument is unchanged
-
-    content["training"]["r_drop"] = 0.5
-    path.write_text(yaml.safe_dump(content))
-    with pytest.raises(ValueError) as caught:
-        load_saved_config(path)
-    line = f"{path}: training.r_drop=0.5 has been removed; raise data.dropout"
-    assert str(caught.value) == line
-
-
 def test_differences_name_keys_and_both_values():
     first = load_config("seed=1", "attention=additive", "attention.size=64")
     second = load_config("seed=3", "attention=none")

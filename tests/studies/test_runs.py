@@ -12,7 +12,6 @@ from tiny_study import (
     write_study,
 )
 
-from seq2seq.config.composition import RETIRED_KEYS, RetiredKey
 from seq2seq.config.schema import load_config
 from seq2seq.config.serialization import save_config
 from seq2seq.evaluation.measures import Sentences, measure
@@ -58,20 +57,6 @@ def test_a_value_that_one_sweep_leaves_to_its_default_comes_from_the_configurati
     write_configured(tmp_path / "1", "seed=1", "attention=dot")
 
     assert swept(tmp_path) == {"0": {"attention": "additive"}, "1": {"attention": "dot"}}
-
-
-def test_a_key_that_only_older_runs_have_is_studied_only_if_it_was_used(tmp_path, monkeypatch):
-    monkeypatch.setitem(RETIRED_KEYS, "training.old", RetiredKey(0.0, "remove it"))
-    for name, added in {"0": "", "1": "  old: 0.0\n", "2": "  old: 0.5\n"}.items():
-        path = write_run(tmp_path / name) / "config.yaml"
-        save_config(load_config(), path)
-        path.write_text(path.read_text().replace("training:\n", f"training:\n{added}"))
-
-    assert swept(tmp_path) == {
-        "0": {"training.old": "0.0"},
-        "1": {"training.old": "0.0"},
-        "2": {"training.old": "0.5"},
-    }
 
 
 def test_a_value_is_one_group_however_it_was_typed(tmp_path):
@@ -182,8 +167,7 @@ def test_measures_are_those_that_the_run_has(tmp_path):
     change_results(path, device="cpu")
     weights = np.full((2, 3, 4), 0.25)
     found = measure(Sentences(attention=[weights] * 30))
-    older = {"aer_wrong": found["entropy"]}  # a measure that is no longer known
-    RunDirectory(path).write_statistics("test", {**found, **older, "map_0": weights[0]})
+    RunDirectory(path).write_statistics("test", {**found, "map_0": weights[0]})
 
     [run] = read_runs([path])
 

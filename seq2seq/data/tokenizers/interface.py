@@ -508,7 +508,7 @@ def _restore(state: TokenizerState) -> Tokenizer:
         tokenizer = SymbolTokenizer(tokenizer, symbols)
     patterns = state.get(_PATTERNS)
     if not isinstance(patterns, dict):
-        return tokenizer  # written before there were rules
+        return tokenizer  # made without rules
     return RuledTokenizer(tokenizer, TextRules(bool(state[_NORMALIZES]), patterns))
 
 
