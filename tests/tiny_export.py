@@ -1,7 +1,11 @@
 """A tiny checkpoint with subwords, which can be exported, for tests."""
 
+import shutil
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
+import pytest
 import torch
 
 from seq2seq.attention.base import AttentionConfig
@@ -9,6 +13,8 @@ from seq2seq.checkpoints.checkpoint import Checkpoint
 from seq2seq.config.schema import build_model, load_config
 from seq2seq.data.corpus import Pair
 from seq2seq.data.tokenizers.interface import train_tokenizers
+from seq2seq.export import exporting
+from seq2seq.export.folder import ENCODER, STEP, read_runtime
 from seq2seq.search.config import BeamConfig, EarlyStopping, LengthPenaltyForm
 from seq2seq.special_tokens import EOS
 
@@ -77,3 +83,14 @@ def make_exportable(
     return Checkpoint(
         config=config, tokenizers=tokenizers, model_state=model.state_dict(), training_state=None
     )
+
+
+def use_graphs_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every export take the graphs of a folder, because tracing a model takes seconds."""
+
+    def copy_graphs(model: object, output: Path, symbols: Sequence[int] = ()) -> list[str]:
+        for name in (ENCODER, STEP):
+            shutil.copy(folder / name, output)
+        return read_runtime(folder).states
+
+    monkeypatch.setattr(exporting, "write_graphs", copy_graphs)

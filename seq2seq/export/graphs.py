@@ -370,15 +370,21 @@ def quantize_graphs(folder: Path) -> None:
                 per_channel=True,
                 reduce_range=True,
                 weight_type=QuantType.QInt8,
-                nodes_to_exclude=_score_products(onnx.load(prepared).graph),
+                nodes_to_exclude=_unrounded_products(onnx.load(prepared).graph),
             )
         prepared.unlink()
 
 
-def _score_products(graph: onnx.GraphProto) -> list[str]:
-    """Return the names of the products with one output, which rounding would make slower."""
-    single = {each.name for each in graph.initializer if each.dims[1:] == [1]}
-    return [node.name for node in graph.node if not single.isdisjoint(node.input[1:2])]
+def _unrounded_products(graph: onnx.GraphProto) -> list[str]:
+    """Return the names of the products that keep fp32.
+
+    With one output, such as a score, rounding would make them slower. An empty weight, such as that
+    of the context of `attention=none`, has no scale: the rounded product would be arbitrary.
+    """
+    kept = {each.name for each in graph.initializer if each.dims[1:] == [1] or 0 in each.dims}
+    names = [node.name for node in graph.node if not kept.isdisjoint(node.input[1:2])]
+    # Before it rounds, onnxruntime replaces each Gemm by a product of this name.
+    return [*names, *(f"{name}_MatMul" for name in names)]
 
 
 @contextlib.contextmanager

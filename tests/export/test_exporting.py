@@ -4,15 +4,15 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from tiny_export import make_exportable
+from tiny_export import make_exportable, use_graphs_of
 from tiny_translator import write_checkpoint
 
 from seq2seq import BeamConfig, Translator
-from seq2seq.checkpoints.checkpoint import save_checkpoint
+from seq2seq.checkpoints.checkpoint import load_checkpoint, save_checkpoint
 from seq2seq.cli.translate_config import load_translate_config
 from seq2seq.export import exporting
-from seq2seq.export.exporting import check_graphs, export_model
-from seq2seq.export.folder import ENCODER, STEP, ExportPrecision, read_runtime
+from seq2seq.export.exporting import check_graphs, check_int8, export_model
+from seq2seq.export.folder import ExportPrecision
 from seq2seq.export.translator import OnnxTranslator
 
 
@@ -23,13 +23,7 @@ def files(folder):
 @pytest.fixture
 def quick(monkeypatch, exported):
     """Let an export take the graphs of another one."""
-
-    def copy_graphs(model, folder, symbols=()):
-        for name in (ENCODER, STEP):
-            shutil.copy(exported / name, folder)
-        return read_runtime(exported).states
-
-    monkeypatch.setattr(exporting, "write_graphs", copy_graphs)
+    use_graphs_of(exported, monkeypatch)
     monkeypatch.setattr(exporting, "check_graphs", lambda *_, **__: None)
 
 
@@ -149,6 +143,17 @@ def test_graphs_of_other_weights_are_found_out(exported, name, change):
 
     with pytest.raises(ValueError, match="the exported model differs from the checkpoint"):
         check_graphs(other.build_model(), graphs, num_tokens=len(other.tokenizers.source))
+
+
+def test_only_a_rounding_passes_the_check_of_int8(exported, checkpoint_path):
+    same, other = load_checkpoint(checkpoint_path), make_exportable()
+    other.model_state["decoder.readout.projection.weight"] *= -1
+    graphs = OnnxTranslator.load(exported).graphs
+    num_tokens = len(same.tokenizers.source)
+
+    assert check_int8(same.build_model(), graphs, num_tokens=num_tokens) < 1e-5
+    with pytest.raises(ValueError, match=r"int8 changes .* export it with precision=fp32"):
+        check_int8(other.build_model(), graphs, num_tokens=num_tokens)
 
 
 @pytest.mark.slow
