@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
@@ -136,11 +137,28 @@ def describe_outcome(trainer: Trainer, found: FinalScores) -> str:
     scores, losses = ([each[name] for each in history] for name in ("bleu", "loss"))
     earlier, latest = scores[: len(scores) * 2 // 3], scores[len(scores) * 2 // 3 :]
     gain = max(latest, default=0.0) - max(earlier, default=0.0)
-    if not earlier:
+    guessing = math.log(len(trainer.data.tokenizers.target))
+    has_improved = losses.index(min(losses)) >= len(earlier)
+    if not losses[-1] < guessing:  # so NaN counts as diverged
+        verdict = (
+            f"the training diverged: the valid loss is {losses[-1]:.3g}, and guessing gives "
+            f"{guessing:.3g}; lower training.optimizer.learning_rate, and train a new run"
+        )
+    elif not earlier:
         verdict = "too few validations to tell whether BLEU still rises"
-    elif max(scores) < 1:
+    elif max(latest) < max(earlier) / 2 and not has_improved:
+        verdict = (
+            f"the training became unstable: valid BLEU fell from {max(earlier):.1f} to "
+            f"{max(latest):.1f}; lower training.optimizer.learning_rate, and train a new run"
+        )
+    elif max(scores) < 1 and has_improved:
         verdict = "valid BLEU is near 0, so train for more updates or with more text"
-    elif gain < _RISE and falls and losses.index(min(losses)) >= len(earlier):
+    elif max(scores) < 1:
+        verdict = (
+            "valid BLEU is near 0, and the valid loss does not fall: lower "
+            "training.optimizer.learning_rate, or compare both sides of the training text"
+        )
+    elif gain < _RISE and falls and has_improved:
         verdict = (
             f"valid BLEU rose by {max(gain, 0.0):.1f} in the last third, as the learning rate fell"
             ", but the valid loss still fell too: a new run with twice the budget shows whether "

@@ -1,4 +1,5 @@
 import json
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -91,8 +92,18 @@ def test_a_small_model_uses_bf16_only_on_request(tmp_path, monkeypatch, asked, t
 @pytest.mark.parametrize(
     ("scores", "last_loss", "schedule", "expected"),
     [
+        (
+            [0.0],
+            1e29,
+            "cosine",
+            "diverged: the valid loss is 1e+29, and guessing gives 4.61",
+        ),
+        ([0.0, 0.0, 0.0], 4.7, "cosine", "diverged: the valid loss is 4.7, and"),
+        ([9.0, 20.0, 0.0], math.nan, "constant", "diverged: the valid loss is nan, and"),
+        ([9.0, 20.0, 8.0], 2.5, "cosine", "unstable: valid BLEU fell from 20.0 to 8.0; lower"),
+        ([0.0, 0.0, 0.0], 2.1, "cosine", "near 0, and the valid loss does not fall: lower"),
         ([9.0], 1.0, "cosine", "too few validations to tell"),
-        ([0.0, 0.1, 0.2], 1.0, "cosine", "valid BLEU is near 0"),
+        ([0.0, 0.1, 0.2], 1.0, "cosine", "valid BLEU is near 0, so train for more updates"),
         ([9.0, 20.0, 20.2], 2.1, "cosine", "rose by 0.2 in the last third, so more text"),
         ([9.0, 20.0, 19.0], 1.9, "constant", "rose by 0.0 in the last third, so more text"),
         ([9.0, 20.0, 20.2], 1.9, "cosine", "rose by 0.2 in the last third, as the learning rate"),
@@ -101,11 +112,12 @@ def test_a_small_model_uses_bf16_only_on_request(tmp_path, monkeypatch, asked, t
     ],
 )
 def test_the_end_says_whether_more_training_would_help(scores, last_loss, schedule, expected):
-    losses = [3.0, 2.0, last_loss]
-    history = [{"bleu": bleu, "loss": loss} for bleu, loss in zip(scores, losses, strict=False)]
+    losses = [*[3.0, 2.0][: len(scores) - 1], last_loss]
+    history = [{"bleu": bleu, "loss": loss} for bleu, loss in zip(scores, losses, strict=True)]
     config = load_config("data=grammar", f"training.schedule.name={schedule}")
     trainer = SimpleNamespace(
         config=config,
+        data=SimpleNamespace(tokenizers=SimpleNamespace(target=range(100))),
         progress=SimpleNamespace(epochs=1.4),
         directory=SimpleNamespace(read_validations=lambda: history),
     )
