@@ -21,6 +21,7 @@ with imports_in_one_line():
     from hydra.types import RunMode
     from omegaconf import DictConfig, OmegaConf
 
+    from seq2seq.checkpoints.checkpoint import load_checkpoint
     from seq2seq.checks import field_types
     from seq2seq.cli.command_line import errors_in_one_line
     from seq2seq.cli.sweep import launched_job, run_job, stopped_sweeps_in_one_line
@@ -28,6 +29,7 @@ with imports_in_one_line():
     from seq2seq.config.plugins import as_argument, load_plugins, load_plugins_of
     from seq2seq.config.schema import Metric, TrainConfig, config_groups, register_schemas
     from seq2seq.config.serialization import config_from_dict
+    from seq2seq.data.tokenizers.sentencepiece import has_subwords
     from seq2seq.files.paths import expand_home
     from seq2seq.runtime.process import (
         interrupts_in_one_line,
@@ -177,18 +179,17 @@ def _next_commands(config: TrainConfig, path: Path) -> str:
     script = Path(sys.argv[0])
     translate = str(script.with_name(script.name.replace("train", "translate")))
     python = min(sys.executable, os.path.relpath(sys.executable), key=len)
-    words = [python] * (script.suffix == ".py") + [translate, f"checkpoint={path}"]
-    if config.plugins:
-        words.append(as_argument(config.plugins))
+    model = [f"checkpoint={path}", *([as_argument(config.plugins)] if config.plugins else [])]
     name = "test" if (path / "test.hyp").exists() else "valid"
     files = [f"hypotheses={path}/{name}.hyp", f"reference={path}/{name}.ref"]
     modules = {
         "look": ["tensorboard.main", "--logdir", str(path.parent)],
         "score": ["seq2seq.cli.score", *files],
-        "export": ["seq2seq.cli.export", f"checkpoint={path}", f"output={path.name}-onnx"],
-        "serve": ["seq2seq.cli.serve", f"checkpoint={path}"],
     }
-    commands = {"translate": words}
+    if has_subwords(load_checkpoint(path).tokenizers):  # only such models can be exported
+        modules["export"] = ["seq2seq.cli.export", *model, f"output={path.name}-onnx"]
+    modules["serve"] = ["seq2seq.cli.serve", *model]
+    commands = {"translate": [python] * (script.suffix == ".py") + [translate, *model]}
     commands |= {name: [python, "-m", *module] for name, module in modules.items()}
     lines = (f"  {name:<10} {shlex.join(command)}" for name, command in commands.items())
     return "\n".join(["Next:", *lines])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 from functools import partial
 
@@ -10,7 +11,14 @@ from same_run import act_in
 from tiny_training import ROOT
 from worker_processes import start_python
 
+from seq2seq.checkpoints.checkpoint import load_checkpoint
+from seq2seq.cli import score, translate
+from seq2seq.cli.command_line import load_command
+from seq2seq.cli.export import ExportConfig
+from seq2seq.cli.serve import load_model
 from seq2seq.cli.train import hydra_arguments
+from seq2seq.data.tokenizers.sentencepiece import has_subwords
+from seq2seq.serving.models import ServeConfig
 from seq2seq.training.trainer import Trainer
 
 
@@ -98,6 +106,50 @@ def test_a_directory_that_holds_a_run_is_refused_unless_told_what_to_do(
     line = train_refusal(*arguments, "resume=true", "seed=9")
     assert "another configuration: seed (1 -> 9)" in line
     assert train(*arguments, "overwrite=true")[0] == 0
+
+
+PLUGIN = """
+from dataclasses import dataclass
+from seq2seq.attention.additive import AdditiveAttention, AdditiveConfig
+from seq2seq import register_attention
+@dataclass(kw_only=True)
+class OwnConfig(AdditiveConfig):
+    name: str = "own"
+@register_attention(OwnConfig)
+class OwnAttention(AdditiveAttention):
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("keys", "name", "has_export"),
+    [
+        (["tokenizer=words", "tokenizer.vocabulary_size=90"], "mine", False),
+        (["tokenizer=characters"], "a b'c", False),
+        (["tokenizer=bpe", "tokenizer.vocabulary_size=18", "tokenizer.joint=false"], "a,b", True),
+        (["tokenizer=characters", "plugins=[own_part.py]", "attention=own"], "a[1]", False),
+    ],
+)
+def test_every_printed_command_takes_the_run(train, run, corpus, work, keys, name, has_export):
+    (work / "own_part.py").write_text(PLUGIN)
+    code, _, err = train(*corpus, *keys, "training.max_updates=1", f'run_name="{name}"')
+    printed = [shlex.split(line) for line in err.partition("Next:\n")[2].splitlines()]
+
+    assert code == 0, err
+    commands = {command: arguments for command, *arguments in printed}
+    assert list(commands) == [
+        *("translate", "look", "score", *(["export"] if has_export else []), "serve")
+    ]
+    assert run(translate.main, *commands["translate"][2:], "text=abc")[0] == 0
+    assert run(score.main, *commands["score"][3:])[0] == 0
+    if has_export:
+        config = load_command("export", ExportConfig, commands["export"][3:])
+        assert has_subwords(load_checkpoint(config.checkpoint).tokenizers)
+    config = load_command("serve", ServeConfig, commands["serve"][3:])
+    for path in config.checkpoint:
+        load_model(path, config)
+    for command in {"translate", "export", "serve"} & commands.keys():
+        assert ("plugins=[own_part.py]" in commands[command]) == ("attention=own" in keys)
 
 
 def test_a_run_is_repeated_from_its_configuration(train, train_refusal, corpus, work):

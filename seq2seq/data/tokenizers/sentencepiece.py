@@ -19,6 +19,7 @@ from seq2seq.data.corpus import Corpus
 from seq2seq.data.tokenizers.interface import (
     TokenizerPair,
     TokenizerState,
+    plain_tokenizer,
     register_tokenizer,
     word_indices,
 )
@@ -125,6 +126,12 @@ class SentencePieceTokenizer:
             train((pair.source for pair in corpus), label=f"{corpus.name} (source)"),
             train((pair.target for pair in corpus), label=f"{corpus.name} (target)"),
         )
+
+
+def has_subwords(tokenizers: TokenizerPair) -> bool:
+    """Return whether both tokenizers are models of SentencePiece, as an exported model needs."""
+    plain = map(plain_tokenizer, tokenizers)
+    return all(isinstance(each, SentencePieceTokenizer) for each in plain)
 
 
 def _restrict_target(
