@@ -30,7 +30,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from seq2seq.config.schema import TrainConfig, load_config
 from seq2seq.data.batching import Batches
 from seq2seq.data.cache import cached_tokenizers, encode_corpus
-from seq2seq.data.config import OnInvalid
 from seq2seq.data.corpus import Corpus, load_corpora
 from seq2seq.data.files import read_files
 from seq2seq.data.tokenizers.interface import Tokenizer, TokenizerPair
@@ -197,8 +196,7 @@ def fill_cache(config: TrainConfig, small: Sequence[Path]) -> None:
     Every small line is encoded once, since encoding the large corpus would take minutes.
     """
     large = load_corpora(config.data).train
-    invalid = OnInvalid.error
-    pairs = list(read_files("train", paths=small, empty_lines=invalid, invalid_utf8=invalid))
+    pairs = list(read_files("train", paths=small))
     once = replace(large, num_lines=len(pairs), lines=lambda: iter(pairs))
     copies = replace(large, lines=lambda: islice(cycle(pairs), large.num_lines))
     tokenizers = cached_tokenizers(config.tokenizer, once, config.data.cache_dir)

@@ -159,7 +159,6 @@ def train_seq2seq(
                 "data=files",
                 f"data.root={options.data}",
                 *files,
-                "data.allow_tabs=true",  # a line of Multi30k has one
                 "training.max_epochs=null",
             ),
             *(f"training.max_minutes={budget}", "training.threads=1", f"seed={options.seed}"),

@@ -39,7 +39,7 @@ QUICK = [
     "model.decoder.readout_size=8",
     "decoding.max_length_ratio=0",
 ]
-QUICK_GRAMMAR = ["data.num_train=40", "data.num_valid=4", "data.num_test=4"]
+QUICK_GRAMMAR = ["data.num_train=40"]
 
 
 class Page:

@@ -6,7 +6,6 @@ from dataclasses import fields, replace
 from seq2seq.data.config import (
     DataConfig,
     Normalization,
-    OnInvalid,
     SentencePieceConfig,
     Splitter,
     WordsConfig,
@@ -18,8 +17,6 @@ BASE = DataConfig(
     source="de",
     target="en",
     max_length=20,
-    empty_lines=OnInvalid.error,
-    long_pairs=OnInvalid.error,
 )
 
 

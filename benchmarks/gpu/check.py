@@ -64,8 +64,6 @@ RUNS: dict[str, tuple[str, ...]] = {
 SHORT = {
     "grammar": (
         "data.num_train=600",
-        "data.num_valid=20",
-        "data.num_test=20",
         "training.max_epochs=1",
     ),
     "multi30k": (

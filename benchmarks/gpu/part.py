@@ -118,7 +118,7 @@ class Part:
 
     def bundled(self, *overrides: str) -> TrainConfig:
         """Return the configuration of a run on some of the bundled corpus."""
-        few = ("data.num_train=3000", "data.num_valid=16", "data.num_test=16")
+        few = ("data.num_train=3000",)
         return load_config(*few, f"training.device={self.name}", *overrides)
 
     @functools.cached_property

@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from seq2seq.checks import counted
 from seq2seq.data.batching import EncodedCorpus, IdRows, Integers
-from seq2seq.data.config import SAMPLING_KEYS, DataConfig, OnInvalid, TokenizerConfig
+from seq2seq.data.config import SAMPLING_KEYS, DataConfig, TokenizerConfig
 from seq2seq.data.corpus import Corpus, Pair
 from seq2seq.data.quality import PairRules, count_faults, hash_text, warn_of_shift, warn_of_text
 from seq2seq.data.tokenizers.interface import (
@@ -51,11 +51,6 @@ _MARKER = "complete.json"
 _ABANDONED_AFTER = 24 * 3600.0
 """Seconds after which a hidden path counts as abandoned; no write takes so long."""
 _FORMAT = 15
-_SKIPPED = {
-    "empty_lines": "with an empty side (data.empty_lines=skip)",
-    "invalid_utf8": "that are not UTF-8 (data.invalid_utf8=skip)",
-}
-"""Description of the pairs that each key skips."""
 _CHUNK = 10_000  # pairs in memory at once while a corpus is encoded
 _CHECKED = 10_000  # pairs, from all parts of a corpus, that are checked for faults
 
@@ -212,7 +207,7 @@ def encode_corpus(
     Args:
         corpus: Text of the user.
         tokenizers: Tokenizers of both languages.
-        config: Directory of the cache, maximum length and treatment of longer pairs.
+        config: Directory of the cache, and maximum length.
         is_training: As in `model_pair`.
 
     Raises:
@@ -241,13 +236,12 @@ def encode_corpus(
         f"{counts['unknown_source_ids'] + counts['unknown_target_ids']:,}",
     )
     if skipped := corpus.num_lines - counts["pairs"]:
-        kinds = [kind for key, kind in _SKIPPED.items() if getattr(config, key) is OnInvalid.skip]
         logger.warning(
-            "%s: skipped %d of %d pairs %s; the first is %s",
+            "%s: skipped %d of %d pairs with an empty side or bytes that are not UTF-8; the first "
+            "is %s",
             name,
             skipped,
             corpus.num_lines,
-            " or ".join(kinds),
             corpus.place(counts["first_skipped"]),
         )
     if counts["long_pairs"]:
@@ -273,7 +267,6 @@ def encoding_key(corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig) 
             corpus.fingerprint,
             tokenizers_state(tokenizers),
             config.max_length,
-            config.long_pairs,
             config.source,
             config.target,
         ]
@@ -319,13 +312,7 @@ def _encode_into(
             (kept,) = np.nonzero(longest <= config.max_length)
             if len(kept) < len(pairs):
                 row = int(np.argmax(longest > config.max_length))
-                first = counts.setdefault("first_long", indices[row] + 1)
-                if config.long_pairs is OnInvalid.error:
-                    raise ValueError(
-                        f"{corpus.name}: {corpus.place(first)} has a side of {longest[row]} "
-                        f"tokens, more than data.max_length={config.max_length}; raise it or set "
-                        "data.long_pairs=skip"
-                    )
+                counts.setdefault("first_long", indices[row] + 1)
             writer.append("indices", np.array(indices)[kept])
             for name, tokenizer, encoded in zip(
                 ("source", "target"), tokenizers, (sources, targets), strict=True

@@ -31,15 +31,6 @@ _KEYS = ("files", "weight", "tag")
 _EXAMPLE = "{news: {files: [my/a.de,my/a.en], weight: 2}, talks: [my/b.tsv]}"
 
 
-class OnInvalid(Enum):
-    """Treatment of pairs that break a rule."""
-
-    error = "error"
-    """Stop with a message that names the file and the line."""
-    skip = "skip"
-    """Skip the pair; one warning per corpus counts the skipped pairs."""
-
-
 @dataclass(kw_only=True, slots=True, repr=False)
 class DataConfig(Config, section="data"):
     """Configuration that all kinds of corpora share.
@@ -70,13 +61,7 @@ class DataConfig(Config, section="data"):
     dropout: Probability = 0.3
     """Default of `model.encoder.hidden_dropout` and of the model's other dropout probabilities."""
     max_length: Count = 100
-    """Maximum number of tokens on a side, without EOS."""
-    empty_lines: OnInvalid = OnInvalid.skip
-    """Treatment of pairs with an empty side."""
-    long_pairs: OnInvalid = OnInvalid.skip
-    """Treatment of training pairs longer than `max_length`."""
-    invalid_utf8: OnInvalid = OnInvalid.error
-    """Treatment of pairs that are not UTF-8."""
+    """Maximum number of tokens on a side, without EOS; longer training pairs are skipped."""
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -85,11 +70,7 @@ class GrammarConfig(DataConfig):
 
     is_own_text: ClassVar[bool] = False
     num_train: Annotated[int, Range(1, 20_000)]
-    """Number of training pairs."""
-    num_valid: Annotated[int, Range(1, 500)]
-    """Number of validation pairs."""
-    num_test: Annotated[int, Range(1, 500)]
-    """Number of test pairs."""
+    """Number of training pairs; the validation and the test set have as many, but at most 500."""
 
     def __post_init__(self) -> None:
         DataConfig.__post_init__(self)
@@ -107,8 +88,6 @@ class Multi30kConfig(DataConfig):
     is_own_text: ClassVar[bool] = False
     root: FilePath
     """Directory of the files; missing files are downloaded into it."""
-    base_url: Name
-    """Address of the directory that files are downloaded from."""
     test: Name
     """Name of the test set."""
 
@@ -160,8 +139,6 @@ class FilesConfig(DataConfig):
     temperature: Annotated[float, Range(1)] = 1.0
     """Sampling temperature: a corpus of n pairs counts as n ** (1 / temperature). Above 1, small
     corpora get a larger share of an epoch."""
-    allow_tabs: bool = False
-    """Whether lines of a source or a target file may contain tabs."""
 
     def __post_init__(self) -> None:
         DataConfig.__post_init__(self)

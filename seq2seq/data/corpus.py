@@ -41,7 +41,9 @@ class Corpus:
     lines: Callable[[], Iterator[Pair | None]]
     """Function that yields the pair of each line, or None for a skipped line."""
     parts: tuple[tuple[str, int], ...] = ()
-    """Name and number of lines of each corpus that was joined."""
+    """File, or name, and number of lines of each corpus that was joined."""
+    path: str = ""
+    """File of the sources, for messages; "" if the pairs are in memory."""
     languages: tuple[str, str] = ("source", "target")
     """Language codes of the source and the target."""
 
@@ -49,9 +51,9 @@ class Corpus:
         """Return where the pair of a line is, for messages; lines are numbered from 1."""
         for name, num_lines in self.parts:
             if number <= num_lines:
-                return f"pair {number} of {name}"
+                return f"line {number} of {name}"
             number -= num_lines
-        return f"pair {number}"
+        return f"line {number} of {self.path or self.name}"
 
     def __iter__(self) -> Iterator[Pair]:
         """Yield the pairs."""

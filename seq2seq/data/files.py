@@ -3,12 +3,12 @@
 import hashlib
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from seq2seq.checks import counted
-from seq2seq.data.config import DataConfig, FilesConfig, FileSet, OnInvalid, read_file_sets
+from seq2seq.data.config import DataConfig, FilesConfig, FileSet, read_file_sets
 from seq2seq.data.corpus import Corpora, Corpus, Pair, register_data, sha256
 from seq2seq.files.links import GoldLinks, check_links, parse_links
 from seq2seq.files.paths import check_readable, expand_home, file_sha256
@@ -158,7 +158,7 @@ def join(name: str, parts: Sequence[tuple[Corpus, str | None]]) -> Corpus:
     return Corpus(
         name=name,
         num_lines=sum(corpus.num_lines for corpus, _ in parts),
-        parts=tuple((corpus.name, corpus.num_lines) for corpus, _ in parts),
+        parts=tuple((corpus.path or corpus.name, corpus.num_lines) for corpus, _ in parts),
         fingerprint=sha256([[corpus.fingerprint, tag] for corpus, tag in parts]),
         lines=lines,
     )
@@ -218,20 +218,11 @@ def _open(config: FilesConfig, files: FileSet) -> Corpus:
     return read_files(
         files.key.removeprefix("data."),
         paths=paths,
-        empty_lines=config.empty_lines,
-        invalid_utf8=config.invalid_utf8,
-        allow_tabs=config.allow_tabs,
+        skips_invalid=files.key.startswith("data.train"),
     )
 
 
-def read_files(
-    name: str,
-    *,
-    paths: Sequence[Path],
-    empty_lines: OnInvalid,
-    invalid_utf8: OnInvalid,
-    allow_tabs: bool = False,
-) -> Corpus:
+def read_files(name: str, *, paths: Sequence[Path], skips_invalid: bool = False) -> Corpus:
     r"""Return the pairs of a source and a target file, or of one file of tab-separated columns.
 
     A third file or column contains gold links; see `parse_links`. Files are UTF-8 text, plain or
@@ -242,9 +233,8 @@ def read_files(
         name: Name of the corpus, as in `Corpus.name`.
         paths: A source file, a target file and perhaps a file of gold links; or one file with
             these columns, separated by tabs.
-        empty_lines: Treatment of pairs with an empty side.
-        invalid_utf8: Treatment of pairs that are not UTF-8.
-        allow_tabs: Whether a line of a source or a target file may contain tabs.
+        skips_invalid: Skip pairs with an empty side, and pairs that are not UTF-8, as in training.
+            Otherwise they are errors, because scores are for all pairs.
 
     Raises:
         OSError: A file cannot be read.
@@ -255,22 +245,19 @@ def read_files(
         >>> folder = TemporaryDirectory()
         >>> path = Path(folder.name, "pairs.tsv")
         >>> _ = path.write_text("ein Hund\ta dog\nzwei\ttwo\n")
-        >>> corpus = read_files(
-        ...     "train", paths=[path], empty_lines=OnInvalid.skip, invalid_utf8=OnInvalid.error
-        ... )
+        >>> corpus = read_files("train", paths=[path])
         >>> [(pair.source, pair.target) for pair in corpus]
         [('ein Hund', 'a dog'), ('zwei', 'two')]
         >>> folder.cleanup()
     """
-    on_invalid = {"empty_lines": empty_lines, "invalid_utf8": invalid_utf8}
     num_lines = check_files(name, paths)
     parts = [f"{is_gzip(path)} {file_sha256(path)}" for path in paths]
-    parts += [f"{key}={choice.name}" for key, choice in on_invalid.items()]
     return Corpus(
         name=name,
         num_lines=num_lines,
         fingerprint=hashlib.sha256("\n".join(parts).encode()).hexdigest(),
-        lines=_Reader(name, paths, on_invalid, allow_tabs, num_lines).lines,
+        lines=_Reader(name, paths, skips_invalid, num_lines).lines,
+        path=str(paths[0]),
     )
 
 
@@ -280,8 +267,7 @@ class _Reader:
 
     name: str
     paths: Sequence[Path]
-    on_invalid: Mapping[str, OnInvalid]
-    allow_tabs: bool
+    skips_invalid: bool
     num_lines: int
     num_columns: int = 0
     """Number of sides in a line; 0 before the first line is read."""
@@ -292,8 +278,8 @@ class _Reader:
         for number, lines in enumerate(rows, start=1):
             try:
                 pair = self._parse(lines, number=number)
-            except _InvalidPairError as invalid:
-                if self.on_invalid[invalid.key] is OnInvalid.error:
+            except _InvalidPairError:
+                if not self.skips_invalid:
                     raise
                 num_skipped += 1
                 pair = None
@@ -323,12 +309,14 @@ class _Reader:
             ("source", "target"), sides, (self.paths[0], self.paths[:2][-1]), strict=False
         ):
             if is_blank(text):
-                message = f"{path}:{number}: the {side} is empty"
-                raise _InvalidPairError(message, key="empty_lines")
-            if "\t" in text and not self.allow_tabs:
+                raise _InvalidPairError(
+                    f"{path}:{number}: the {side} is empty; correct it, or remove the line from "
+                    "each file"
+                )
+            if "\t" in text and number == 1 and len(self.paths) > 1:
                 raise ValueError(
-                    f"{path}:{number}: the {side} has a tab; give a tab-separated file alone, "
-                    f"data.{self.name}=[{path}], or accept tabs as text with data.allow_tabs=true"
+                    f"{path}:1: the {side} has a tab; give a tab-separated file alone, "
+                    f"data.{self.name}=[{path}], or replace the tab with a space"
                 )
         source, target, *texts = sides
         if not texts:
@@ -346,11 +334,7 @@ class _Reader:
 
 
 class _InvalidPairError(ValueError):
-    """A pair that breaks the rule of a configuration key."""
-
-    def __init__(self, message: str, *, key: str) -> None:
-        super().__init__(f"{message}; correct it, or set data.{key}=skip to skip such pairs")
-        self.key = key
+    """A pair that is skipped in training."""
 
 
 def _read_lines(path: Path) -> Iterator[bytes]:
@@ -370,6 +354,5 @@ def _decode(line: bytes, *, path: Path, number: int) -> str:
         raise _InvalidPairError(
             f"{path}:{number}: byte {error.start + 1} of the line, 0x{line[error.start]:02x}, "
             "is not UTF-8 (if the whole file has another encoding, convert it: "
-            f"iconv -f CP1252 -t UTF-8 {path} > {path}.utf8)",
-            key="invalid_utf8",
+            f"iconv -f CP1252 -t UTF-8 {path} > {path}.utf8); correct it"
         ) from error

@@ -4,12 +4,13 @@ import hashlib
 from collections.abc import Iterator
 from itertools import islice
 
-from seq2seq.data.config import GrammarConfig, OnInvalid
+from seq2seq.data.config import GrammarConfig
 from seq2seq.data.corpus import Corpora, Corpus, Pair, register_data
 from seq2seq.data.files import read_files
 from seq2seq.files.links import GoldLinks
 from seq2seq.files.paths import resource
 
+_MOST_HELD_OUT = 500
 _NUM_LINES_BEFORE = {"test": 0, "valid": 500, "train": 1000}
 """Number of lines before the first line of each part."""
 
@@ -20,10 +21,9 @@ def load_grammar(config: GrammarConfig) -> Corpora:
     whole = read_files(
         "grammar",
         paths=[resource("data/german-english.tsv.gz")],
-        empty_lines=OnInvalid.error,
-        invalid_utf8=OnInvalid.error,
     )
-    sizes = {"train": config.num_train, "valid": config.num_valid, "test": config.num_test}
+    held_out = min(config.num_train, _MOST_HELD_OUT)
+    sizes = {"train": config.num_train, "valid": held_out, "test": held_out}
     is_swapped = config.source == "en"
     train, valid, test = (_part(whole, name, size, is_swapped) for name, size in sizes.items())
     return Corpora(train=train, valid=valid, test=test)

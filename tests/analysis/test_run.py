@@ -21,8 +21,6 @@ def config(tmp_path_factory):
     return load_config(
         *SMALL,
         "data.num_train=60",
-        "data.num_valid=4",
-        "data.num_test=5",
         f"data.cache_dir='{folder}/cache'",
         f"checkpoint_dir='{folder}'",
         "training.max_updates=2",

@@ -24,7 +24,7 @@ from seq2seq.data.cache import (
     encode_corpus,
     read_arrays,
 )
-from seq2seq.data.config import CharactersConfig, DataConfig, OnInvalid
+from seq2seq.data.config import CharactersConfig, DataConfig
 from seq2seq.data.corpus import Corpus, Pair
 from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.data.tokenizers.words import CharacterTokenizer
@@ -182,7 +182,7 @@ def test_the_rows_are_the_encoded_pairs_as_small_numbers(config):
 @pytest.mark.parametrize("chunk", [1, 2, 5, 6])
 def test_the_size_of_the_chunks_does_not_matter(config, monkeypatch, chunk):
     monkeypatch.setattr(cache, "_CHUNK", chunk)
-    skipping = replace(config, max_length=4, long_pairs=OnInvalid.skip)
+    skipping = replace(config, max_length=4)
 
     encoded = encode_corpus(corpus_of(), TOKENIZERS, skipping)
 
@@ -207,7 +207,6 @@ def test_relevant_changes_create_new_arrays(config):
         (corpus_of(), other_tokenizers, config),
         (corpus_of(), TokenizerPair(*reversed(TOKENIZERS)), config),
         (corpus_of(), TOKENIZERS, replace(config, max_length=8)),
-        (corpus_of(), TOKENIZERS, replace(config, long_pairs=OnInvalid.skip)),
         (corpus_of(), TOKENIZERS, replace(config, source="xx")),  # other texts count as faulty
         (corpus_of(), TOKENIZERS, replace(config, target="xx")),
     ]
@@ -220,19 +219,10 @@ def test_relevant_changes_create_new_arrays(config):
     assert len(folders(config)) == len(calls)
 
 
-@pytest.mark.parametrize("long_pair", [("abcabcab", "a"), ("a", "abcabcab")])
-def test_a_long_pair_is_an_error_with_its_number_over_all_chunks(config, monkeypatch, long_pair):
-    monkeypatch.setattr(cache, "_CHUNK", 2)
-
-    with pytest.raises(ValueError, match=r"pair 6 .* 8 tokens.*max_length=7.*long_pairs=skip"):
-        encode_corpus(corpus_of([*PAIRS, long_pair]), TOKENIZERS, config)
-
-
 def test_skipped_pairs_are_counted_in_one_warning_of_each_kind_each_time(config, caplog):
-    skip = OnInvalid.skip
-    skipping = replace(config, max_length=4, long_pairs=skip, empty_lines=skip)
+    skipping = replace(config, max_length=4)
     lines = [None, *itertools.starmap(Pair, PAIRS)]
-    corpus = replace(corpus_of(), num_lines=len(lines), lines=lambda: iter(lines))
+    corpus = replace(corpus_of(), num_lines=len(lines), path="a.de", lines=lambda: iter(lines))
 
     for _ in range(2):
         caplog.clear()
@@ -241,10 +231,10 @@ def test_skipped_pairs_are_counted_in_one_warning_of_each_kind_each_time(config,
         assert encoded.indices.tolist() == [1, 2, 4]  # lines of a file, from 0
 
         assert caplog.messages == [
-            "valid: skipped 1 of 6 pairs with an empty side (data.empty_lines=skip); "
-            "the first is pair 1",
+            "valid: skipped 1 of 6 pairs with an empty side or bytes that are not UTF-8; "
+            "the first is line 1 of a.de",
             "valid: skipped 2 of 5 pairs with a side longer than data.max_length=4 tokens; "
-            "the first is pair 4",
+            "the first is line 4 of a.de",
         ]
 
 
@@ -264,7 +254,7 @@ def test_unknown_tokens_are_counted(config, caplog):
     ],
 )
 def test_a_corpus_without_pairs_or_of_long_ones_alone_is_refused(config, pairs, message):
-    skipping = replace(config, max_length=1, long_pairs=OnInvalid.skip)
+    skipping = replace(config, max_length=1)
 
     with pytest.raises(ValueError, match=message):
         encode_corpus(corpus_of(pairs), TOKENIZERS, skipping)

@@ -12,15 +12,12 @@ from seq2seq.data.config import (
     FileSet,
     GrammarConfig,
     Multi30kConfig,
-    OnInvalid,
     read_file_sets,
 )
 
-SHARED = shared(long_pairs=OnInvalid.skip)
-GRAMMAR = GrammarConfig(**SHARED, num_train=5, num_valid=3, num_test=2)
-MULTI30K = Multi30kConfig(
-    **SHARED, root="data/multi30k", base_url="https://example.org", test="test_2016_flickr"
-)
+SHARED = shared()
+GRAMMAR = GrammarConfig(**SHARED, num_train=5)
+MULTI30K = Multi30kConfig(**SHARED, root="data/multi30k", test="test_2016_flickr")
 FILES = FilesConfig(**SHARED, train=["a.de", "a.en"], valid=["b.tsv"], test=["c.tsv.gz"])
 
 

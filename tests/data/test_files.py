@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tiny_data import list_corpus, shared
 
-from seq2seq.data.config import FilesConfig, OnInvalid, read_file_sets
+from seq2seq.data.config import FilesConfig, read_file_sets
 from seq2seq.data.corpus import Corpora, Corpus, Pair, load_corpora
 from seq2seq.data.files import check_files, check_same_order, join, language_pairs, read_files
 from seq2seq.files.links import GoldLinks, parse_links
@@ -63,8 +63,8 @@ def test_joined_pairs_follow_each_other_with_the_tag_and_number_of_their_corpus(
     corpus = joined(None, "<x>")
 
     assert [corpus.place(number) for number in (3, 4)] == [
-        f"pair 3 of {FIRST.name}",
-        f"pair 1 of {SECOND.name}",
+        f"line 3 of {FIRST.name}",
+        f"line 1 of {SECOND.name}",
     ]
     assert list(corpus.lines()) == [
         Pair("a b", "A B", None, part=0),
@@ -93,9 +93,8 @@ def test_pairs_in_memory_are_a_corpus():
 BOM = b"\xef\xbb\xbf"
 
 
-def make_corpus(*paths: Path, name: str = "train", **choices: OnInvalid) -> Corpus:
-    on_invalid = dict.fromkeys(("empty_lines", "invalid_utf8"), OnInvalid.error) | choices
-    return read_files(name, paths=paths, **on_invalid)
+def make_corpus(*paths: Path, name: str = "train", skips_invalid: bool = False) -> Corpus:
+    return read_files(name, paths=paths, skips_invalid=skips_invalid)
 
 
 def make_config(**paths: list[Path]) -> FilesConfig:
@@ -168,7 +167,7 @@ def test_different_line_counts_are_refused_before_reading_pairs(tmp_path):
         (b"ja\tyes\t0-0\nnein\tno\n", "2: 1 tabs; "),
         (b"a\tb\tc\td\n", "1: 3 tabs; "),
         (b"Go.\tGeh.\tCC-BY 2.0\n", "1: the third column, gold links: .*; for tables"),
-        (b"ja\tyes\n\tno\n", "2: the source is empty; correct it, or set data.empty_lines=skip "),
+        (b"ja\tyes\n\tno\n", "2: the source is empty; correct it, or remove the line from each"),
         (b"nein\t\n", "1: the target is empty; "),
         (b"nein\t \xe2\x80\xa8 \n", "1: the target is empty; "),
         (b"nein\t\xe2\x80\x8b\0\n", "1: the target is empty; "),
@@ -190,7 +189,7 @@ def test_a_third_file_or_column_contains_gold_links(tmp_path):
     table = write(tmp_path / "b.tsv", b"der Hund\tthe dog\t1p1 0-0\nja\tyes\t\n\t\t\n")
 
     for paths in ([source, target, links], [table]):
-        assert list(make_corpus(*paths, empty_lines=OnInvalid.skip)) == [
+        assert list(make_corpus(*paths, skips_invalid=True)) == [
             Pair("der Hund", "the dog", GoldLinks({(0, 0)}, {(0, 0), (1, 1)})),
             Pair("ja", "yes", GoldLinks(frozenset(), frozenset())),
         ]
@@ -229,18 +228,18 @@ def test_invalid_utf8_is_named_by_file_line_and_byte(tmp_path):
     assert str(caught.value) == (
         f"{target}:2: byte 3 of the line, 0xff, is not UTF-8 (if the whole file has another "
         f"encoding, convert it: iconv -f CP1252 -t UTF-8 {target} > {target}.utf8); "
-        "correct it, or set data.invalid_utf8=skip to skip such pairs"
+        "correct it"
     )
 
 
 def test_invalid_pairs_are_skipped(tmp_path):
     table = write(tmp_path / "b.tsv", b"ja\tyes\n\xff\tno\n\tmaybe\nnie\t\ngut\tgood\nso\t \n")
-    corpus = make_corpus(table, empty_lines=OnInvalid.skip, invalid_utf8=OnInvalid.skip)
+    corpus = make_corpus(table, skips_invalid=True)
 
     first, second = texts(corpus), texts(corpus)
 
     assert first == second == [("ja", "yes"), ("gut", "good")]
-    none = make_corpus(write(table, b"\tno\nja\t\n"), empty_lines=OnInvalid.skip)
+    none = make_corpus(write(table, b"\tno\nja\t\n"), skips_invalid=True)
     with pytest.raises(ValueError, match=r"b\.tsv: none of 2 pairs is left, because each was skip"):
         list(none)
 
@@ -270,27 +269,32 @@ def test_fingerprint_changes_with_everything_that_changes_the_pairs(tmp_path):
 
     files = [(source, target), (target, source), (source, other), (source,), (packed,)]
     corpora = [make_corpus(*paths) for paths in files]
-    corpora += [
-        make_corpus(source, target, **{key: OnInvalid.skip})
-        for key in ("empty_lines", "invalid_utf8")
-    ]
 
-    assert len({corpus.fingerprint for corpus in corpora}) == 7
+    assert len({corpus.fingerprint for corpus in corpora}) == 5
     moved = write(tmp_path / "d.tsv", b"ja\tx\n"), write(tmp_path / "e.tsv", b"ja\tx\n")
     assert len({make_corpus(path).fingerprint for path in moved}) == 1
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_a_tab_in_one_of_two_files_is_named_by_line_unless_tabs_are_text(tmp_path, side):
-    paths = [
-        write(tmp_path / name, b"ja\nHund\tdog\n" if name == side else b"ja\nHund\n")
-        for name in ("source", "target")
-    ]
+def test_two_tables_are_refused_but_a_later_tab_is_text(tmp_path, side):
+    def paths(content: bytes) -> list[Path]:
+        return [
+            write(tmp_path / name, content if name == side else b"ja\nHund\n")
+            for name in ("source", "target")
+        ]
 
-    with pytest.raises(ValueError, match=rf"{side}:2: the {side} has a tab; .*allow_tabs=true"):
-        list(make_corpus(*paths, empty_lines=OnInvalid.skip))
-    config = replace(make_config(train=paths, valid=paths), allow_tabs=True)
-    assert "Hund\tdog" in texts(load_corpora(config).train)[1]
+    with pytest.raises(ValueError, match=rf"{side}:1: the {side} has a tab; give a tab-separated"):
+        list(make_corpus(*paths(b"ja\tyes\nHund\n"), skips_invalid=True))
+    assert "Hund\tdog" in texts(make_corpus(*paths(b"ja\nHund\tdog\n")))[1]
+
+
+def test_only_training_skips_invalid_pairs(tmp_path):
+    paths = [write(tmp_path / "a.de", b"Hund\n\n"), write(tmp_path / "a.en", b"dog\ncat\n")]
+    corpora = load_corpora(make_config(train=paths, valid=paths))
+
+    assert texts(corpora.train) == [("Hund", "dog")]
+    with pytest.raises(ValueError, match=r"a\.de:2: the source is empty; correct it, or remove"):
+        list(corpora.valid)
 
 
 @pytest.mark.parametrize(

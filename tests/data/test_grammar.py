@@ -14,7 +14,7 @@ from seq2seq.data.corpus import Corpora, Pair, load_corpora
 from seq2seq.files.links import GoldLinks
 
 SCRIPT = Path(__file__).parents[2] / "data" / "german_english.py"
-CONFIG = GrammarConfig(**shared(name="grammar"), num_train=700, num_valid=100, num_test=200)
+CONFIG = GrammarConfig(**shared(name="grammar"), num_train=700)
 
 
 @pytest.fixture(scope="module")
@@ -44,12 +44,12 @@ def test_all_pairs_differ_and_fill_the_file():
 
 
 def test_a_part_is_the_first_pairs_whatever_the_others_are(corpora):
-    smaller = load_corpora(replace(CONFIG, num_train=10, num_valid=4, num_test=5))
+    smaller = load_corpora(replace(CONFIG, num_train=10))
 
     found = [(each.name, each.num_lines, list(each)) for each in smaller[:3]]
     assert found == [
         (each.name, size, list(each)[:size])
-        for each, size in zip(corpora[:3], (10, 4, 5), strict=True)
+        for each, size in zip(corpora[:3], (10, 10, 10), strict=True)
     ]
 
 

@@ -6,7 +6,7 @@ from tiny_data import list_corpus, shared
 
 from seq2seq.data.batching import EncodedCorpus
 from seq2seq.data.cache import encode_corpus
-from seq2seq.data.config import DataConfig, OnInvalid
+from seq2seq.data.config import DataConfig
 from seq2seq.data.quality import (
     PairRules,
     clean,
@@ -26,9 +26,7 @@ DISTINCT = [(f"{row}", f"{row}.") for row in range(500)]
 def config(tmp_path):
     cache_dir = str(tmp_path / "cache")
     languages = {"source": "a", "target": "b"}  # unknown ones, whose texts are not checked
-    return DataConfig(
-        **shared(cache_dir=cache_dir, max_length=50, long_pairs=OnInvalid.skip, **languages)
-    )
+    return DataConfig(**shared(cache_dir=cache_dir, max_length=50, **languages))
 
 
 def encode(pairs: list[tuple[str, str]], config: DataConfig) -> EncodedCorpus:
@@ -126,7 +124,7 @@ def test_pairs_to_score_with_a_side_in_the_training_text_are_counted(
     )
     assert caplog.messages == [
         "train: skipped 1 of 501 pairs with a side longer than data.max_length=50 tokens; the "
-        "first is pair 501",
+        "first is line 501 of train",
         *[expected] * is_warned,
     ]
 

@@ -12,7 +12,7 @@ from tiny_data import list_corpus, shared, unigram_config
 from seq2seq.data import batching
 from seq2seq.data.batching import Batches, BatchingConfig, BatchUnit, EncodedCorpus, SampledCorpus
 from seq2seq.data.cache import encode_corpus
-from seq2seq.data.config import DataConfig, Normalization, OnInvalid
+from seq2seq.data.config import DataConfig, Normalization
 from seq2seq.data.corpus import Corpus
 from seq2seq.data.tokenizers.interface import TokenizerPair, plain_tokenizer, train_tokenizers
 from seq2seq.data.tokenizers.sentencepiece import SentencePieceTokenizer
@@ -39,7 +39,7 @@ def name(request):
 @pytest.fixture
 def data(tmp_path):
     cache = str(tmp_path / "cache")
-    return DataConfig(**shared(cache_dir=cache, max_length=20, long_pairs=OnInvalid.skip))
+    return DataConfig(**shared(cache_dir=cache, max_length=20))
 
 
 def sampled(

@@ -44,7 +44,7 @@ FUNCTION = """({ model, lines, rows }) => {
 
 @pytest.fixture(scope="module")
 def corpus():
-    fields = shared(name="grammar", num_train=NUM_LINES // 2, num_valid=1, num_test=1)
+    fields = shared(name="grammar", num_train=NUM_LINES // 2)
     return load_corpora(GrammarConfig(**fields)).train
 
 
