@@ -207,7 +207,7 @@ def other_translators(
         found.append(("page", page_texts(options.page.resolve(), lines)))
     command = [sys.executable, "-m", "seq2seq.cli.serve", f"checkpoint={options.checkpoint}"]
     command += ["device=cpu", "port=0", "timeout=600"]
-    command += ["max_characters=1000000", "max_body=1000000"]
+    command += ["max_characters=1000000"]
     answers, waiting = [], iter(lines)
     with subprocess.Popen(command, cwd=root, stderr=subprocess.PIPE, text=True) as service:
         assert service.stderr

@@ -31,9 +31,6 @@ _BASE = replace(
     max_waiting=50,
     timeout=20.0,
     max_characters=300,
-    max_texts=5,
-    max_body=4000,
-    max_beam=4,
     decoding=BeamConfig(beam_size=2),
 )
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fastapi import FastAPI, Request, Response
-from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import JSONResponse
 from prometheus_client import Counter, generate_latest
 from starlette.exceptions import HTTPException
@@ -45,6 +44,8 @@ logger = logging.getLogger(__name__)
 
 _MOST_WEIGHTS = 250_000
 """Maximum number of attention weights in an answer; more would delay the other requests."""
+_MOST_HYPOTHESES = 10
+"""Maximum beam size that a request may ask for, unless the configured one is larger."""
 _SHARES = 4
 """Number of requests of maximum size that fit into the queue; one request cannot fill the queue."""
 _LINE_END = re.compile(r"(\r\n|\n|\r)")
@@ -146,13 +147,6 @@ class Service:
                 response_model=answer_fields,
                 response_model_exclude_none=True,
             )(answer)
-        if self._config.cors:
-            app.add_middleware(
-                CORSMiddleware,
-                allow_origins=self._config.cors,
-                allow_methods=["GET", "POST"],
-                allow_headers=["Authorization", "Content-Type"],
-            )
         app.add_middleware(_Counted)
         return app
 
@@ -193,7 +187,6 @@ class Service:
         return {
             "apiKeys": bool(self._api_keys),
             "charLimit": self._config.max_characters,
-            "maxBeam": self._config.max_beam,  # of this service's own page
             "filesTranslation": False,
             "frontendTimeout": 500,
             "keyRequired": bool(self._api_keys),
@@ -259,12 +252,15 @@ class Service:
 
     def _decoding(self, n_best: int, *, beam: int | None = None) -> DecodingConfig:
         """Return the configured search for a number of translations and a beam."""
-        config, most = self._config.decoding, self._config.max_beam
-        beam = beam or max(getattr(config, "beam_size", 1), n_best)
+        config = self._config.decoding
+        usual = getattr(config, "beam_size", 1)
+        beam = beam or max(usual, n_best)
         if n_best > beam:
             raise HTTPException(400, "n_best must be at most beam")
-        if beam > most:
-            raise HTTPException(400, f"beam and n_best must be at most {most}, alternatives less")
+        if beam > max(usual, _MOST_HYPOTHESES):
+            raise HTTPException(
+                400, f"beam and n_best must be at most {_MOST_HYPOTHESES}, alternatives less"
+            )
         if beam == 1:
             return convert_search(config, GreedyConfig)
         return replace(convert_search(config, BeamConfig), beam_size=beam, n_best=n_best)

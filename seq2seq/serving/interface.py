@@ -17,6 +17,10 @@ _JSON, _MULTIPART = "application/json", "multipart/form-data"
 _KINDS = (_JSON, "application/x-www-form-urlencoded", _MULTIPART)
 _MOST_FIELDS = 1000
 """Maximum number of fields in a form."""
+_BYTES_PER_CHARACTER = 12
+"""Maximum number of bytes of a character, which may be sent as \\uXXXX\\uXXXX or %XX%XX%XX%XX."""
+_BYTES_OF_FIELDS = 4096
+"""Number of further bytes that a body may have."""
 _SHOWN = 60
 """Maximum number of characters of a field's name in a message."""
 
@@ -137,6 +141,11 @@ def described_body(fields: type[Fields]) -> dict[str, object]:
     return {"requestBody": {"required": True, "content": content}}
 
 
+def most_bytes(config: ServeConfig) -> int:
+    """Return the maximum size of a body, in which each character may be escaped."""
+    return _BYTES_PER_CHARACTER * config.max_characters + _BYTES_OF_FIELDS
+
+
 async def read_fields(request: Request, fields: type[_Fields], config: ServeConfig) -> _Fields:
     """Read a body in UTF-8: JSON, or a form of either content type.
 
@@ -150,13 +159,13 @@ async def read_fields(request: Request, fields: type[_Fields], config: ServeConf
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in _KINDS or "content-encoding" in request.headers:
         raise HTTPException(415, f"send one of {', '.join(_KINDS)}, in UTF-8 and uncompressed")
-    limited = Request(request.scope, _limited(request, config.max_body))
+    limited = Request(request.scope, _limited(request, most_bytes(config)))
     try:
         if kind == _JSON:
             content = await asyncio.wait_for(limited.body(), config.timeout)
             read = fields.model_validate_json(content, strict=True)
         else:
-            form = await asyncio.wait_for(_form(limited, kind, config.max_body), config.timeout)
+            form = await asyncio.wait_for(_form(limited, kind, most_bytes(config)), config.timeout)
             values = {name: each[0] if len(each) == 1 else each for name, each in form.items()}
             read = fields.model_validate(values)
     except asyncio.TimeoutError:
@@ -165,7 +174,6 @@ async def read_fields(request: Request, fields: type[_Fields], config: ServeConf
         raise HTTPException(400, _describe(error)) from None
     except ValueError:
         raise HTTPException(400, "the body is not a form in UTF-8") from None
-    check_limit(len(read.list_of_texts), config.max_texts, "texts")
     check_limit(sum(map(len, read.list_of_texts)), config.max_characters, "characters")
     return read
 
@@ -176,7 +184,7 @@ def check_limit(number: int, most: int, things: str) -> None:
         raise HTTPException(413, f"the request has more than {most:,} {things}")
 
 
-def _limited(request: Request, most_bytes: int) -> Receive:
+def _limited(request: Request, max_size: int) -> Receive:
     """Return a function that receives the body of a request, up to a size."""
     received = 0
 
@@ -184,16 +192,16 @@ def _limited(request: Request, most_bytes: int) -> Receive:
         nonlocal received
         message = await request.receive()
         received += len(message.get("body", b""))
-        check_limit(received, most_bytes, "bytes")  # the server discards the rest
+        check_limit(received, max_size, "bytes")  # the server discards the rest
         return message
 
     return receive
 
 
-async def _form(request: Request, kind: str, most_bytes: int) -> Mapping[str, Sequence[object]]:
+async def _form(request: Request, kind: str, max_size: int) -> Mapping[str, Sequence[object]]:
     """Return the values of each field of a form."""
     if kind == _MULTIPART:
-        form = await request.form(max_files=0, max_fields=_MOST_FIELDS, max_part_size=most_bytes)
+        form = await request.form(max_files=0, max_fields=_MOST_FIELDS, max_part_size=max_size)
         return {name: form.getlist(name) for name in form}
     # Starlette would read UTF-8 that is not escaped, as curl sends it, as Latin-1.
     text = (await request.body()).decode()

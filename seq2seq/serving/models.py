@@ -62,19 +62,9 @@ class ServeConfig(Config):
     """Maximum seconds to answer a request; after that, the answer is 504."""
     max_characters: Count
     """Maximum number of characters in a request."""
-    max_texts: Count
-    """Maximum number of texts in a request."""
-    max_body: Count
-    """Maximum number of bytes in the body of a request."""
-    max_beam: Annotated[int, Range(1, 100)]
-    """Maximum beam size, and maximum number of translations per sentence, that a request may ask
-    for."""
     api_keys: FilePath | None
     """File of API keys, one on each line; a request must send one of them. None: no key is
     needed."""
-    cors: list[str]
-    """Origins of other sites whose pages may use the service, such as https://example.org; *: all
-    sites."""
     decoding: DecodingConfig
 
     def __post_init__(self) -> None:
@@ -93,11 +83,6 @@ class ServeConfig(Config):
             raise ValueError(
                 f"decoding.n_best={n_best}: each request sets its number of translations by "
                 "n_best or alternatives; remove the key"
-            )
-        if (size := getattr(self.decoding, "beam_size", 1)) > self.max_beam:
-            raise ValueError(
-                f"decoding.beam_size={size} must be at most max_beam={self.max_beam}; raise "
-                "max_beam or lower beam_size"
             )
 
 

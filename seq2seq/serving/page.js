@@ -1,10 +1,10 @@
 // The page of the service, which it asks while the reader types.
 const PAUSE = 300; // milliseconds without typing, after which the text is translated
+const NUM_BEST = 4; // translations of a sentence
 
 let pairs = {}; // codes of the targets, by source
 let names = {};
 let limit = 0; // characters
-let numBest = 4; // translations of a sentence
 let timer = null;
 let running = null; // AbortController of the request on its way
 let sentences = []; // of the answer
@@ -55,7 +55,6 @@ async function start() {
       if (each.targets.length) pairs[each.code] = each.targets;
     }
     limit = settings.charLimit;
-    numBest = Math.min(numBest, settings.maxBeam);
     find("key-line").hidden = !settings.keyRequired;
     fill(find("from"), Object.keys(pairs), settings.language.source.code);
     fillTargets(settings.language.target.code);
@@ -101,7 +100,7 @@ async function translate() {
 
 async function answerTo(text, signal) {
   const wanted = { text, source: find("from").value, target: find("to").value };
-  const all = { ...wanted, n_best: numBest, attention: true };
+  const all = { ...wanted, n_best: NUM_BEST, attention: true };
   const { translations } = await ask("v1/translate", all, signal).catch((error) => {
     // Perhaps too much attention for one answer: the translation alone.
     if (error.status === 413) return ask("v1/translate", wanted, signal);

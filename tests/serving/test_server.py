@@ -89,7 +89,7 @@ def test_texts_and_keys_are_not_logged(caplog):
 def test_a_body_in_chunks_is_limited_too(caplog):
     head = REQUEST.partition(b"Content-Length")[0] + b"Transfer-Encoding: chunked\r\n\r\n"
     with running() as live, live.connect() as connection:
-        connection.sendall(head + 5 * (b"3e8\r\n" + 1000 * b" " + b"\r\n"))
+        connection.sendall(head + 9 * (b"3e8\r\n" + 1000 * b" " + b"\r\n"))
         answer = read_answer(connection)
         connection.sendall(b"no chunk\r\n")
         assert read_all(connection) == b""
