@@ -78,6 +78,8 @@ class Progress:
     """Number of validations since the last improvement; an equal value is not an improvement."""
     best: list[tuple[float, int]] = field(default_factory=list)
     """(value, update) of the checkpoints to keep, best first."""
+    dropped: list[int] = field(default_factory=list)
+    """Updates of the kept checkpoints that the last validation has replaced."""
     validated_update: int = 0
     """Update of the last validation."""
     interval: Interval = field(default_factory=Interval)
@@ -145,7 +147,9 @@ class Progress:
         if self.since_best and self.since_best % config.schedule.plateau_patience == 0:
             self.plateaus += 1
         ranked = sorted([*self.best, (value, self.update)], reverse=True)
-        self.best = ranked[: config.validation.keep_best]
+        keep_best = config.validation.keep_best
+        self.best = ranked[:keep_best]
+        self.dropped = [update for _, update in ranked[keep_best:] if update != self.update]
 
     @staticmethod
     def from_dict(content: dict[str, Any]) -> "Progress":

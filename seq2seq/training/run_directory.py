@@ -199,12 +199,10 @@ class RunDirectory:
         if update == best[0]:
             save_checkpoint(self.best, checkpoint)
 
-    def delete_steps(self, *, besides: Sequence[int] = ()) -> None:
-        """Delete each step-<n>.pt of an update that is not named."""
-        for path in self.path.glob("step-*.pt"):
-            number = path.stem.removeprefix("step-")
-            if number.isdecimal() and int(number) not in besides:  # other files are the user's
-                path.unlink()
+    def delete_steps(self, updates: Sequence[int]) -> None:
+        """Delete the step-<n>.pt of these updates; any other file may be the user's."""
+        for update in updates:
+            self.step(update).unlink(missing_ok=True)
 
     def _read_lines(self, file: Path) -> list[str]:
         try:
@@ -226,13 +224,13 @@ class RunDirectory:
 
     def _clear(self) -> None:
         """Delete only the files of a run, the configuration last."""
-        self.delete_steps()
+        steps = [path for path in self.path.glob("step-*.pt") if path.stem[5:].isdecimal()]
         # Each further validation set has a file valid.NAME.npz; its other files share the stem.
         sets = ["test", "valid", *(path.stem for path in self.path.glob("valid.*.npz"))]
         texts = [self.text(name, kind) for name in sets for kind in _OF_SETS]
         named = [self.best, self.last, self.log, self.tensorboard, self.failure, self.overrides]
         named += [self.validations, self.results, self.config]
-        for path in [*texts, *named]:
+        for path in [*steps, *texts, *named]:
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             else:

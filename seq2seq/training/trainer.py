@@ -282,8 +282,9 @@ class Trainer:
         self._saved_at = time.monotonic()
 
     def _delete_steps(self) -> None:
-        """Delete the checkpoints that last.pt no longer lists among the best."""
-        self.directory.delete_steps(besides=self.progress.best_updates)
+        """Delete the checkpoints that are no longer among the best; last.pt records which."""
+        keeps_several = self.config.training.validation.keep_best > 1
+        self.directory.delete_steps(self.progress.dropped if keeps_several else [])
 
     def _checkpoint(self, model: Seq2Seq, state: TrainingState | None = None) -> Checkpoint:
         return Checkpoint(

@@ -170,12 +170,15 @@ class Validations:
 )
 def test_the_best_are_written_and_the_others_deleted(tmp_path, keep_best, expected):
     run = Validations(tmp_path, keep_best)
+    own = {"step-900.pt"} if keep_best > 1 else {"step-1.pt", "step-900.pt"}
+    for name in own:  # copied by the user
+        (run.directory.path / name).touch()
 
     for update, value in ((1, 1.0), (2, 3.0), (3, 0.5), (4, 2.0)):
         run.validate(update, value)
         run.save_last()
 
-    assert run.checkpoints() == {*expected, "last.pt"}
+    assert run.checkpoints() == {*expected, *own, "last.pt"}
     assert {name: run.kept(name) for name in expected} == expected
 
 
