@@ -6,6 +6,7 @@ check, its message and the key reference all come from this annotation.
 
 import json
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import MISSING, dataclass, fields
 from enum import Enum
@@ -191,6 +192,18 @@ def counted(number: int, name: str) -> str:
         ('1 line', '1,200 lines')
     """
     return f"{number:,} {name}{'' if number == 1 else 's'}"
+
+
+def visible(text: str) -> str:
+    """Escape the control characters of a text that a file may contain, but for tabs and line feeds.
+
+    On a terminal they could change the title or delete lines.
+
+    Example:
+        >>> print(visible("\x1b]0;title\x07"))
+        \\x1b]0;title\\x07
+    """
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 _MEANINGS: dict[type, tuple[type, str]] = {

@@ -22,8 +22,10 @@ from seq2seq.config.composition import (
 from seq2seq.config.plugins import KEY, load_plugins
 from seq2seq.runtime.devices import Engine
 from seq2seq.runtime.process import (
+    TOO_LARGE,
     LostProcessError,
     interrupts_in_one_line,
+    is_too_large,
     log_to_stderr,
     report_failure,
 )
@@ -33,12 +35,6 @@ _Config = TypeVar("_Config", bound=Config)
 
 _SHOWS_TRACEBACKS = os.environ.get("HYDRA_FULL_ERROR") == "1"
 _TRUTH = {"true": True, "false": False}
-_SHORTAGES = ("can't allocate memory", "could not create a primitive", "failed to map segment")
-"""Parts of the error messages of torch, oneDNN and the loader when memory runs out."""
-_TOO_LARGE = (
-    "the memory of this computer is too small, or limited by ulimit -v; end other programs, or "
-    "lower the batch size or the size of the model"
-)
 
 
 def run_command(name: str, config_type: type[_Config], function: Callable[[_Config], None]) -> None:
@@ -189,13 +185,13 @@ def errors_in_one_line() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        is_short = type(error) is MemoryError or any(each in str(error) for each in _SHORTAGES)
+        is_short = is_too_large(error)
         if not is_short and not isinstance(error, (*USER_ERRORS, LostProcessError)):
             raise
         if _SHOWS_TRACEBACKS:
             traceback.print_exc()
         is_consequence = isinstance(error, LostProcessError)
         report_failure(
-            _TOO_LARGE if is_short else describe_error(error), is_consequence=is_consequence
+            TOO_LARGE if is_short else describe_error(error), is_consequence=is_consequence
         )
         sys.exit(2)

@@ -10,7 +10,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-from seq2seq.checks import counted
+from seq2seq.checks import counted, visible
 from seq2seq.runtime.process import imports_in_one_line
 
 with imports_in_one_line():
@@ -242,7 +242,7 @@ def _report(prepared: Prepared, rules: PairRules) -> str:
 def _example(row: Row) -> str:
     texts = (text.encode("utf-8", "replace").decode("utf-8") for text in row[1:3])
     shown = (textwrap.shorten(text, _EXAMPLE, placeholder=" ...") for text in texts)
-    return f"{Path(row.place).name}: {' | '.join(shown)}"
+    return visible(f"{Path(row.place).name}: {' | '.join(shown)}")
 
 
 def _check_output(folder: Path, endings: tuple[str, str]) -> None:

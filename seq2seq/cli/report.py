@@ -9,7 +9,7 @@ from seq2seq.runtime.process import equal_messages_once, imports_in_one_line
 
 with imports_in_one_line():
     from seq2seq.analysis.interventions import find_intervention
-    from seq2seq.checks import Config, FilePath, FilePaths, Filled
+    from seq2seq.checks import Config, FilePath, FilePaths, Filled, visible
     from seq2seq.cli.command_line import run_command
     from seq2seq.evaluation.metrics import bins_at
     from seq2seq.files.paths import expand_home, expand_patterns
@@ -78,7 +78,7 @@ def report(config: ReportConfig) -> None:
             attributions=config.attributions,
             paper=config.format,
         )
-    print(shown)
+    print(visible(shown))
     print(f"\n{list_files(output, with_paper=config.format is not None)}", file=sys.stderr)
 
 

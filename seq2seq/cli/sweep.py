@@ -19,6 +19,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from seq2seq.analysis.interventions import find_intervention
+from seq2seq.checks import visible
 from seq2seq.cli.command_line import errors_in_one_line
 from seq2seq.config.composition import USER_ERRORS, describe_error, quote_value
 from seq2seq.evaluation.metrics import bins_at
@@ -65,7 +66,7 @@ def run_job(path: Path, train: Callable[[], float]) -> float | None:
     if failures:
         # A process that only lost contact with another process does not know the cause.
         _, cause = min(failures, key=itemgetter(0))
-        print(f"{path.name} failed: {cause}", file=sys.stderr)
+        print(f"{path.name} failed: {visible(cause)}", file=sys.stderr)
         if may_record:
             RunDirectory(path).record_failure(cause, overrides)
     elif ranks.is_first:
@@ -141,7 +142,10 @@ class StudySummary(Callback):
             try:
                 compare_with_baseline(group_runs(runs), baseline)
             except ValueError as error:  # write the tables despite a bad baseline
-                print(f"warning: {error}; the best group is the baseline", file=sys.stderr)
+                print(
+                    f"warning: {visible(str(error))}; the best group is the baseline",
+                    file=sys.stderr,
+                )
                 baseline = None
             table = write_tables(
                 runs,
@@ -151,7 +155,7 @@ class StudySummary(Callback):
                 length_bins=self.length_bins,
                 attributions=self.attributions,
             )
-        print(f"\n{table}\n\n{list_files(sweep)}", file=sys.stderr)
+        print(f"\n{visible(table)}\n\n{list_files(sweep)}", file=sys.stderr)
         SWEEP.end()
         if any(run.failure is not None for run in runs):
             sys.exit(1)

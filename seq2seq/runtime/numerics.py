@@ -4,6 +4,7 @@ import contextlib
 import functools
 import hashlib
 import json
+import os
 import platform
 import re
 import threading
@@ -221,6 +222,12 @@ def derive_seed(seed: int, *purpose: str | int) -> int:
     text = json.dumps([seed, *purpose])
     digest = hashlib.sha256(text.encode("ascii")).digest()
     return int.from_bytes(digest[:8], "big") >> 1
+
+
+# After os.fork, the threads of torch exist only in the parent: with several, a child would wait for
+# them for ever.
+if os.name != "nt":
+    os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 
 
 def is_memory_shortage(error: Exception) -> bool:

@@ -16,6 +16,8 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn, TypeVar
 
+from seq2seq.checks import visible
+
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # parameters of mallopt(3)
 _LARGEST = 32 << 20
 """Largest mmap threshold that glibc accepts, in bytes."""
@@ -30,6 +32,12 @@ MOST_WORKERS = 8
 """Maximum number of worker threads; more threads would mostly wait for the interpreter's lock."""
 _TIME_OF_CAUSE = 3.0
 """Seconds to wait for a lost process to report the cause."""
+_SHORTAGES = ("can't allocate memory", "could not create a primitive", "failed to map segment")
+"""Parts of the error messages of torch, oneDNN and the loader when memory runs out."""
+TOO_LARGE = (
+    "the memory of this computer is too small, or limited by ulimit -v; end other programs, or "
+    "lower the batch size or the size of the model"
+)
 
 
 _Item = TypeVar("_Item")
@@ -39,6 +47,13 @@ _Handler = Callable[[int, FrameType | None], None] | signal.Handlers
 
 class DeviceMemoryError(MemoryError):
     """A batch or a model does not fit into the memory of a GPU."""
+
+
+def is_too_large(error: Exception) -> bool:
+    """Return whether the memory of the computer, not of a GPU, was too small."""
+    if isinstance(error, DeviceMemoryError):
+        return False
+    return isinstance(error, MemoryError) or any(each in str(error) for each in _SHORTAGES)
 
 
 def is_first_process() -> bool:
@@ -64,8 +79,8 @@ def interrupts_in_one_line() -> Iterator[None]:
 
 @contextlib.contextmanager
 def imports_in_one_line(extra: str = "") -> Iterator[None]:
-    """Import the modules of a command, which takes seconds; report a missing package in one
-    line.
+    """Import the modules of a command, which takes seconds; report a missing package, or too little
+    memory, in one line.
 
     Args:
         extra: The extra of pyproject.toml that the command needs, if any.
@@ -74,12 +89,19 @@ def imports_in_one_line(extra: str = "") -> Iterator[None]:
     with interrupts_in_one_line():
         try:
             yield
-        except ModuleNotFoundError as error:
-            # An environment may have the packages for only some of the commands.
-            way_out = "activate the environment (source .venv/bin/activate) or "
-            way_out += f"run pip install '.[{extra}]'" if extra else "install the program with pip"
-            text = f"error: this command needs the package {error.name}; {way_out}"
-            print(text, file=sys.stderr)
+        except (ImportError, MemoryError, OSError) as error:
+            if is_too_large(error):
+                text = TOO_LARGE
+            elif isinstance(error, ModuleNotFoundError):
+                # An environment may have the packages for only some of the commands.
+                install = (
+                    f"run pip install '.[{extra}]'" if extra else "install the program with pip"
+                )
+                way_out = f"activate the environment (source .venv/bin/activate) or {install}"
+                text = f"this command needs the package {error.name}; {way_out}"
+            else:
+                raise
+            print(f"error: {text}", file=sys.stderr)
             sys.exit(2)
 
 
@@ -195,7 +217,7 @@ def report_failure(text: str, *, is_consequence: bool) -> None:
     for number in ("RANK", "LOCAL_RANK"):
         if os.environ.get(number, "0") != "0":
             time.sleep(_PRECEDENCE)
-    text = with_process_name(text)
+    text = visible(with_process_name(text))
     print(f"error: {text}", file=sys.stderr)
     if path := os.environ.get("TORCHELASTIC_ERROR_FILE"):
         # torchrun repeats the text when it ends; its own @record would write a traceback.
@@ -203,7 +225,15 @@ def report_failure(text: str, *, is_consequence: bool) -> None:
         Path(path).write_text(json.dumps(content), encoding="utf-8")
 
 
-class ConsoleFormatter(logging.Formatter):
+class VisibleFormatter(logging.Formatter):
+    """Formats a record without control characters; see `visible`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the text of a record."""
+        return visible(super().format(record))
+
+
+class ConsoleFormatter(VisibleFormatter):
     """Formats a record as `message`, or from level WARNING on as `warning: message`.
 
     Args:

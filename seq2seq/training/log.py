@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from seq2seq.config.schema import TrainingConfig
 from seq2seq.files.atomic import create_file
-from seq2seq.runtime.process import ConsoleFormatter, open_closed_stderr
+from seq2seq.runtime.process import ConsoleFormatter, VisibleFormatter, open_closed_stderr
 from seq2seq.training.progress import Interval, Progress, UpdateResult
 
 logger = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class RunLog:
     def open(self, path: Path) -> None:
         """Append all lines to a file, first the lines from before this call."""
         file = _FileHandler(path)
-        file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        file.setFormatter(VisibleFormatter("%(asctime)s %(levelname)s %(message)s"))
         self._handlers.append(file)  # closed last: the memory handler passes its lines on
         self._memory.setTarget(file)
         self._memory.flush()

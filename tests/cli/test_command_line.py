@@ -12,6 +12,7 @@ from seq2seq.cli import command_line
 from seq2seq.cli.command_line import errors_in_one_line, load_command, run_command
 from seq2seq.cli.score import ScoreConfig
 from seq2seq.cli.translate_config import load_translate_config
+from seq2seq.runtime.process import imports_in_one_line
 
 SHORTAGE = "error: the memory of this computer is too small, or limited by ulimit -v; end other "
 
@@ -23,6 +24,7 @@ SHORTAGE = "error: the memory of this computer is too small, or limited by ulimi
         (OSError("a b"), "error: a b\n"),
         (FloatingPointError("a b"), "error: a b\n"),
         (MemoryError(), SHORTAGE),
+        (type("_ArrayMemoryError", (MemoryError,), {})("Unable to allocate"), SHORTAGE),  # NumPy's
         (RuntimeError("could not create a primitive"), SHORTAGE),
         (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allo"), SHORTAGE),
         (ImportError("libXau.so.6: failed to map segment from shared object"), SHORTAGE),
@@ -37,6 +39,14 @@ def test_a_users_error_is_one_line_and_exit_code_2(error, line, capsys):
     assert out == ""
     assert err.startswith(line)
     assert err.count("\n") == 1
+
+
+def test_too_little_memory_for_the_packages_is_one_line(capsys):
+    with pytest.raises(SystemExit) as end, imports_in_one_line():
+        raise ImportError("libtorch_cpu.so: failed to map segment from shared object")
+
+    assert end.value.code == 2
+    assert capsys.readouterr().err.startswith(SHORTAGE)
 
 
 def test_a_bug_of_the_program_is_not_caught():

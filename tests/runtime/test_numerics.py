@@ -1,5 +1,8 @@
 import contextlib
 import hashlib
+import os
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -301,3 +304,29 @@ def test_an_error_reaches_the_caller_and_stops_the_work():
     with pytest.raises(ValueError, match="the second"):
         list(map_in_threads(work, range(1000)))
     assert len(begun) < 1000
+
+
+FORK = """
+import os, signal
+import torch
+import seq2seq.runtime.numerics
+
+torch.set_num_threads(2)
+values = torch.ones(500, 500)
+(values @ values).exp().sum()
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    (values @ values).exp().sum()
+    os._exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no fork")
+def test_a_forked_process_computes_although_its_parent_had_several_threads():
+    """The child lacks the threads of its parent; if it waited for them, the alarm would end it."""
+    command = [sys.executable, "-W", "ignore", "-c", FORK]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+
+    assert done.stdout == "7\n"

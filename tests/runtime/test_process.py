@@ -136,13 +136,13 @@ def test_log_lines_go_to_stderr(has_times, time):
     code = (
         "import logging; from seq2seq.runtime.process import log_to_stderr; "
         f"log_to_stderr(has_times={has_times}); "
-        "logging.debug('a'); logging.info('b'); logging.warning('c')"
+        "logging.debug('a'); logging.info('b\\x1b]0;'); logging.warning('c')"
     )
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout == ""
-    assert re.fullmatch(rf"{time}b\n{time}warning: c\n", done.stderr)
+    assert re.fullmatch(rf"{time}b\\x1b\]0;\n{time}warning: c\n", done.stderr)
 
 
 def count_faults(choice):
@@ -201,6 +201,12 @@ def test_a_process_that_lost_another_leaves_it_the_report(report):
 
     assert line == "error: bad; its own output, or the output of torchrun, says why\n"
     assert wait > report(3, 1)[1]
+
+
+def test_control_characters_of_an_error_are_shown_escaped(capsys):
+    report_failure("version \x1b]0;title\x07\r, \x9b2J", is_consequence=False)
+
+    assert capsys.readouterr().err == "error: version \\x1b]0;title\\x07\\x0d, \\x9b2J\n"
 
 
 def test_torchrun_reads_the_error(report, tmp_path):
