@@ -51,6 +51,9 @@ _SHARES = 4
 _LINE_END = re.compile(r"(\r\n|\n|\r)")
 _REQUESTS = Counter("seq2seq_requests", "Requests", ["path", "status"])
 _RETRY = {"Retry-After": "1"}
+_refuse = JSONResponse(
+    {"error": "send either Content-Length or Transfer-Encoding"}, 400, {"Connection": "close"}
+)
 _PAGE_HEADERS = {
     "Content-Security-Policy": "frame-ancestors 'none'",  # the page itself sets the other rules
     "Referrer-Policy": "no-referrer",
@@ -147,7 +150,7 @@ class Service:
                 response_model=answer_fields,
                 response_model_exclude_none=True,
             )(answer)
-        app.add_middleware(_Counted)
+        app.add_middleware(_Requests)
         return app
 
     @contextlib.asynccontextmanager
@@ -328,8 +331,11 @@ async def _answer_error(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": "the service failed"}, 500)
 
 
-class _Counted:
-    """Wraps an application to count its requests by path and status."""
+class _Requests:
+    """Wraps an application to count its requests, and to refuse those that may hide another one.
+
+    A proxy may find another end of a body than this server if its length is given twice.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -347,8 +353,10 @@ class _Counted:
 
         # FastAPI does not route HEAD; the server drops the body of the answer.
         routed = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
+        names = {name for name, _ in scope["headers"]}
+        app = _refuse if {b"content-length", b"transfer-encoding"} <= names else self._app
         try:
-            await self._app(routed, receive, watch)
+            await app(routed, receive, watch)
         finally:
             route = routed.get("route")
             _REQUESTS.labels(route.path if route else "other", str(status)).inc()

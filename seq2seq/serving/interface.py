@@ -7,7 +7,16 @@ from typing import Annotated, TypeVar
 from urllib.parse import parse_qs
 
 from fastapi import Request
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive
 
@@ -25,6 +34,7 @@ _SHOWN = 60
 """Maximum number of characters of a field's name in a message."""
 
 Texts = str | Annotated[list[str], Field(fail_fast=True)]
+_LIST = TypeAdapter(list[str])
 
 
 class Fields(BaseModel):
@@ -49,11 +59,24 @@ class Fields(BaseModel):
 
 
 class TranslateFields(Fields):
-    """The fields of LibreTranslate's interface; other fields are ignored."""
+    """The fields of LibreTranslate's interface; other fields are ignored.
+
+    A form may have a JSON list of texts in one field.
+    """
 
     texts: Annotated[Texts, Field(alias="q")]
     alternatives: Annotated[int, Field(ge=0)] = 0
     format: Annotated[str, Field(description="text")] = "text"
+
+    @field_validator("texts", mode="before")
+    @classmethod
+    def _as_list(cls, value: object, info: ValidationInfo) -> object:
+        if info.mode == "json" or not isinstance(value, str) or not value.lstrip().startswith("["):
+            return value
+        try:
+            return _LIST.validate_json(value, strict=True) or value
+        except ValidationError:
+            return value  # a text that begins with a bracket
 
 
 class DetailFields(Fields):
@@ -149,6 +172,8 @@ def most_bytes(config: ServeConfig) -> int:
 async def read_fields(request: Request, fields: type[_Fields], config: ServeConfig) -> _Fields:
     """Read a body in UTF-8: JSON, or a form of either content type.
 
+    Fields of a form may also be in the query string, with or without a body.
+
     Sets `request.state.end`, the time by which the request must be answered.
 
     Raises:
@@ -157,7 +182,8 @@ async def read_fields(request: Request, fields: type[_Fields], config: ServeConf
     """
     request.state.end = time.monotonic() + config.timeout
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind not in _KINDS or "content-encoding" in request.headers:
+    has_only_query = not kind and request.url.query
+    if (kind not in _KINDS and not has_only_query) or "content-encoding" in request.headers:
         raise HTTPException(415, f"send one of {', '.join(_KINDS)}, in UTF-8 and uncompressed")
     limited = Request(request.scope, _limited(request, most_bytes(config)))
     try:
@@ -166,7 +192,8 @@ async def read_fields(request: Request, fields: type[_Fields], config: ServeConf
             read = fields.model_validate_json(content, strict=True)
         else:
             form = await asyncio.wait_for(_form(limited, kind, most_bytes(config)), config.timeout)
-            values = {name: each[0] if len(each) == 1 else each for name, each in form.items()}
+            both = {**form, **_pairs(request.scope["query_string"])}
+            values = {name: each[0] if len(each) == 1 else each for name, each in both.items()}
             read = fields.model_validate(values)
     except asyncio.TimeoutError:
         raise HTTPException(408, "the body did not arrive in time") from None
@@ -203,9 +230,13 @@ async def _form(request: Request, kind: str, max_size: int) -> Mapping[str, Sequ
     if kind == _MULTIPART:
         form = await request.form(max_files=0, max_fields=_MOST_FIELDS, max_part_size=max_size)
         return {name: form.getlist(name) for name in form}
+    return _pairs(await request.body())
+
+
+def _pairs(raw: bytes) -> dict[str, list[str]]:
+    """Return the values of each field of a form or a query string."""
     # Starlette would read UTF-8 that is not escaped, as curl sends it, as Latin-1.
-    text = (await request.body()).decode()
-    return parse_qs(text, True, errors="strict", max_num_fields=_MOST_FIELDS)
+    return parse_qs(raw.decode(), True, errors="strict", max_num_fields=_MOST_FIELDS)
 
 
 def _describe(error: ValidationError) -> str:

@@ -1,13 +1,17 @@
 """The unit and the proxy of docs/how-to/operating.md are valid."""
 
+import json
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from documents import ROOT, Page
+from tiny_service import running
 
 from seq2seq.cli.command_line import load_command
 from seq2seq.runtime.devices import Engine
@@ -71,3 +75,27 @@ def test_the_container_without_torch_has_the_packages_of_the_guide() -> None:
 
     packages = packages.replace("install", "install --constraint constraints.txt")
     assert {f"RUN {packages}", f"RUN {package}"} <= set(DOCKERFILE.splitlines())
+
+
+@pytest.mark.parametrize("is_given", [True, False])
+def test_the_health_check_of_the_container_follows_the_port(tmp_path: Path, is_given: bool) -> None:
+    [check_text] = re.findall(r"^HEALTHCHECK .*\\\n +CMD (.*)$", DOCKERFILE, re.MULTILINE)
+    python, option, code = json.loads(check_text)
+    arguments = tmp_path / "cmdline"
+
+    with running() as live:
+        port = str(live.port)
+        given = ["seq2seq-serve", "host=0.0.0.0", "checkpoint=/models/port=1"]
+        given += ["port=1", f"port={port}"] if is_given else []
+        arguments.write_bytes("".join(f"{each}\0" for each in given).encode())
+        code = code.replace("/proc/1/cmdline", str(arguments))
+        code = code if is_given else code.replace("5000", port)
+        done = subprocess.run([sys.executable, option, code], capture_output=True, check=False)
+
+    assert (python, done.returncode) == ("python", 0), done.stderr
+
+
+def test_each_container_has_a_limit_of_memory() -> None:
+    services = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))["services"]
+
+    assert all("mem_limit" in service for service in services.values())

@@ -63,6 +63,36 @@ def test_a_body_is_read(live, case):
     assert answer.content == dict(zip(["translatedText", "alternatives"], expected, strict=False))
 
 
+QUERY = "q=M%C3%A4dchen+%26&source=de&target=en"
+
+
+@pytest.mark.parametrize(
+    ("query", "kind", "raw", "expected"),
+    [
+        (QUERY, "", b"", "M\u00c4DCHEN &"),
+        (QUERY, FORM, b"", "M\u00c4DCHEN &"),
+        (QUERY, FORM, b"q=nein&source=xx", "M\u00c4DCHEN &"),
+        ("source=de&target=en", FORM, b"q=ja", "JA"),
+        ("source=de&target=en", MULTIPART, multipart(PARTS[0]), "M\u00c4DCHEN\r\n"),
+        ("q=a&q=b&source=de&target=en", "", b"", ["A", "B"]),
+        ("q=[%22a%22,%22b%22]&source=de&target=en", "", b"", ["A", "B"]),
+        ("q=x", JSON_KIND, body(), "JA"),  # JSON is complete
+        ("", FORM, b'q=["a", "b\\n"]&source=de&target=en', ["A", "B\n"]),
+        ("", FORM, b'q= ["a"]&source=de&target=en', ["A"]),
+        ("", MULTIPART, multipart((b'"q"', b'["a","b"]'), *PARTS[1:]), ["A", "B"]),
+        ("", FORM, b"q=[1, 2]&source=de&target=en", "[1, 2]"),
+        ("", FORM, b'q=["a", 1]&source=de&target=en', '["A", 1]'),
+        ("", FORM, b"q=[a]&source=de&target=en", "[A]"),
+        ("", FORM, b"q=[]&source=de&target=en", "[]"),
+        ("", JSON_KIND, body(q='["a"]'), '["A"]'),
+    ],
+)
+def test_fields_are_read_from_the_query_and_lists_from_forms(live, query, kind, raw, expected):
+    answer = live.ask(f"/translate?{query}", raw, **{"Content-Type": kind})
+
+    assert answer.content == {"translatedText": expected}
+
+
 OTHER_PAIR = (
     "source={!r} and target={!r} must name one language pair of this service; choose from de-en"
 )

@@ -1,6 +1,10 @@
 """Connections, signals and the end of the service."""
 
+import asyncio
 import contextlib
+import http.client
+import itertools
+import json
 import os
 import re
 import select
@@ -24,13 +28,15 @@ from tiny_service import (
 from tiny_translator import make_translator, write_checkpoint
 
 from seq2seq.files.paths import file_sha256
-from seq2seq.serving.server import bind
+from seq2seq.search.config import GreedyConfig
+from seq2seq.serving.server import bind, raise_file_limit
 
 BODY = b'{"q":"ja","source":"de","target":"en"}'
-REQUEST = (
+REQUEST_HEAD = (
     b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-    b"Content-Length: %d\r\n\r\n%s" % (len(BODY), BODY)
+    b"Content-Length: %d\r\n"
 )
+REQUEST = REQUEST_HEAD % len(BODY) + b"\r\n" + BODY
 
 
 def read_all(connection):
@@ -47,6 +53,12 @@ def read_answer(connection):
     while not received.endswith(b"}"):
         received += connection.recv(65536)
     return received
+
+
+@pytest.fixture(scope="module")
+def live():
+    with running() as service:
+        yield service
 
 
 def test_what_is_not_http_is_answered_by_400_without_a_warning(caplog):
@@ -84,6 +96,60 @@ def test_texts_and_keys_are_not_logged(caplog):
     assert len(lines) == 6
     assert "Geheimnis" not in caplog.text
     assert KEYS[0] not in caplog.text
+
+
+CHUNKS = b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY)
+
+
+def smuggling(path=b"/translate", version=b"1.1", headers=b"", body=b""):
+    """Return a request that hides another one."""
+    head = b"POST %s HTTP/%s\r\nHost: x\r\nContent-Type: application/json\r\n" % (path, version)
+    return head + headers + b"\r\n\r\n" + body + b"GET /languages HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+CHUNKED = b"Transfer-Encoding: chunked"
+LENGTH = b"Content-Length: %d" % len(BODY)
+SMUGGLED = {
+    "both": smuggling(headers=LENGTH + b"\r\n" + CHUNKED, body=CHUNKS),
+    "both, the other way": smuggling(headers=CHUNKED + b"\r\n" + LENGTH, body=CHUNKS),
+    "both, length 0": smuggling(headers=b"Content-Length: 0\r\n" + CHUNKED, body=CHUNKS),
+    "both, in capitals": smuggling(headers=(LENGTH + b"\r\n" + CHUNKED).upper(), body=CHUNKS),
+    "both to no path": smuggling(b"/x", headers=LENGTH + b"\r\n" + CHUNKED, body=CHUNKS),
+    "both to GET": smuggling(headers=LENGTH + b"\r\n" + CHUNKED, body=CHUNKS).replace(
+        b"POST /translate", b"GET /health"
+    ),
+    "both in HTTP/1.0": smuggling(version=b"1.0", headers=LENGTH + b"\r\n" + CHUNKED, body=CHUNKS),
+    "chunks in HTTP/1.0": smuggling(version=b"1.0", headers=CHUNKED, body=CHUNKS),
+    "two lengths": smuggling(headers=LENGTH + b"\r\nContent-Length: 4", body=BODY),
+    "a list of lengths": smuggling(headers=LENGTH + b", 4", body=BODY),
+    "a signed length": smuggling(headers=b"Content-Length: +4", body=BODY),
+    "a negative length": smuggling(headers=b"Content-Length: -4", body=BODY),
+    "a hexadecimal length": smuggling(headers=b"Content-Length: 0x4", body=BODY),
+    "chunked twice": smuggling(headers=CHUNKED + b"\r\n" + CHUNKED, body=CHUNKS),
+    "chunked and identity": smuggling(headers=CHUNKED + b", identity", body=CHUNKS),
+    "only identity": smuggling(headers=b"Transfer-Encoding: identity", body=BODY),
+    "xchunked": smuggling(headers=b"Transfer-Encoding: xchunked", body=CHUNKS),
+    "a space before the colon": smuggling(headers=LENGTH + b"\r\nTransfer-Encoding : chunked"),
+    "a tab in the name": smuggling(headers=LENGTH + b"\r\nTransfer-Encoding\t: chunked"),
+    "a control character": smuggling(headers=b"Transfer-Encoding: \x0bchunked", body=CHUNKS),
+    "a chunk of a negative size": smuggling(headers=CHUNKED, body=b"-1\r\n" + CHUNKS),
+    "a chunk of a signed size": smuggling(headers=CHUNKED, body=b"+" + CHUNKS),
+    "a chunk of a hexadecimal size": smuggling(headers=CHUNKED, body=b"0x" + CHUNKS),
+    "a chunk without an end": smuggling(headers=CHUNKED, body=b"25\r\n" + CHUNKS[4:]),
+}
+
+
+@pytest.mark.parametrize("case", SMUGGLED)
+def test_what_follows_a_request_of_doubtful_length_is_no_request(live, case):
+    with live.connect() as connection:
+        connection.sendall(SMUGGLED[case])
+        answer = read_all(connection)
+
+    assert answer.count(b"HTTP/1.1 ") == 1
+    assert b"targets" not in answer
+    if "both" in case:
+        assert answer.startswith(b"HTTP/1.1 400")
+        assert answer.endswith(b'{"error":"send either Content-Length or Transfer-Encoding"}')
 
 
 def test_a_body_in_chunks_is_limited_too(caplog):
@@ -146,32 +212,34 @@ def test_stopping_answers_accepted_requests_and_closes_idle_connections():
         assert read_all(busy).startswith(b"HTTP/1.1 200")
 
 
-def test_reloading_under_load_answers_every_request_by_one_of_the_models(caplog):
+@pytest.mark.slow
+def test_1500_requests_at_once_during_reloads_are_answered_by_one_of_the_models():
     marks = iter(range(1000))
 
-    answers, is_over = [], threading.Event()
+    async def ask(number):
+        body = json.dumps({"q": f"Satz {number}.\nNein.", "source": "de", "target": "en"}).encode()
+        reader, writer = await asyncio.open_connection("127.0.0.1", live.port)
+        writer.write(REQUEST_HEAD % len(body) + b"Connection: close\r\n\r\n" + body)
+        head, _, answer = (await reader.read()).partition(b"\r\n\r\n")
+        writer.close()
+        assert head.startswith(b"HTTP/1.1 200"), head
+        return json.loads(answer)["translatedText"]
 
-    def ask():
-        while not is_over.is_set():
-            answers.append(live.translate("Ja. Nein.\nJa."))
-
-    def load(path):
-        return load_shouter(path, Shouter(f" {next(marks)}"))
-
-    with running(load=load) as live, ThreadPoolExecutor(4) as pool:
-        for _ in range(4):
-            pool.submit(ask)
-        wait_until(lambda: answers)
+    async def ask_all():
+        asked = asyncio.gather(*map(ask, range(1500)))
         for _ in range(5):
-            live.service.models.reload()
-        is_over.set()
-        last = live.translate("Ja.").content
+            await asyncio.to_thread(live.service.models.reload)
+            await asyncio.sleep(0.1)
+        return await asked
 
-    texts = [
-        re.fullmatch(r"JA\. (\d) NEIN\. \1\nJA\. \1", a.content["translatedText"]) for a in answers
-    ]
-    assert all(texts)
-    assert last == {"translatedText": "JA. 5"}
+    raise_file_limit()
+    config = make_serve_config(max_waiting=5000, timeout=60.0)
+    with running(config, load=lambda path: load_shouter(path, Shouter(f" {next(marks)}"))) as live:
+        answers = asyncio.run(ask_all())
+
+    for number, answer in enumerate(answers):
+        assert re.fullmatch(rf"SATZ {number}\. (\d)\nNEIN\. \1", answer)
+    assert len({answer[-1] for answer in answers}) > 1
 
 
 def test_an_address_in_use_is_refused_in_one_line():
@@ -230,3 +298,98 @@ def test_the_command_translates_reloads_and_ends_with_0_at_sigterm(tmp_path):
 
     assert expected.encode() in first
     assert expected.encode() in second
+
+
+class Proxy:
+    """Sends requests to two ports in turn over connections that stay open, as a proxy does.
+
+    A request is sent to the other port if its connection is refused or reset, or if the answer is
+    503.
+    """
+
+    def __init__(self, ports):
+        self._ports = ports
+        self._connections = {}
+        self.num_repeated = 0
+
+    def ask(self, number, text):
+        first = number % 2
+        try:
+            answer = self._ask(self._ports[first], text)
+        except ConnectionError:
+            self.num_repeated += 1
+            answer = self._ask(self._ports[1 - first], text)
+        return answer
+
+    def _ask(self, port, text):
+        connection = self._connections.get(port)
+        connection = connection or http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        self._connections[port] = connection
+        body = json.dumps({"q": text, "source": "de", "target": "en"})
+        try:
+            connection.request("POST", "/translate", body, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            content = json.load(answer)
+        except ConnectionError:
+            self._connections.pop(port).close()
+            raise
+        if answer.status == 503:
+            raise ConnectionRefusedError
+        return content
+
+    def close(self):
+        for connection in self._connections.values():
+            connection.close()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_an_upgrade_loses_no_answer_behind_a_proxy(tmp_path):
+    path = write_checkpoint(tmp_path / "run")
+    texts = ["zwei", "ein hund rennt", "ja"]
+    expected = [{"translatedText": each.text} for each in make_translator()(texts, GreedyConfig())]
+    with contextlib.ExitStack() as closing:
+        sockets = [closing.enter_context(bind("127.0.0.1", 0)) for _ in range(2)]
+        ports = [each.getsockname()[1] for each in sockets]
+
+    def start(port):
+        command = [sys.executable, "-m", "seq2seq.cli.serve", f"checkpoint={path}"]
+        command += [f"port={port}", "device=cpu", "decoding=greedy", "threads=1"]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        assert f":{port}/" in process.stderr.readline()
+        threading.Thread(target=drain, args=[process.stderr], daemon=True).start()
+        return process
+
+    def drain(stream):
+        with stream:
+            stream.read()
+
+    is_over = threading.Event()
+
+    def work():
+        with contextlib.closing(Proxy(ports)) as proxy:
+            numbers = itertools.takewhile(lambda _: not is_over.is_set(), itertools.count())
+            for number in numbers:
+                assert proxy.ask(number, texts[number % 3]) == expected[number % 3]
+            return number, proxy.num_repeated
+
+    processes = {port: start(port) for port in ports}
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            workers = [pool.submit(work) for _ in range(4)]
+            try:
+                for port in ports * 2:
+                    processes[port].send_signal(signal.SIGTERM)
+                    assert processes[port].wait(60) == 0
+                    processes[port] = start(port)
+            finally:
+                is_over.set()
+            results = [worker.result(60) for worker in workers]
+    finally:
+        for process in processes.values():
+            process.kill()
+            process.wait()
+
+    num_answers, num_repeated = map(sum, zip(*results, strict=True))
+    assert num_answers > 100
+    assert num_repeated > 0
