@@ -79,7 +79,6 @@ class Command:
             "checkpoint": shown(self.config.checkpoint),
             "device": self.config.device.value,
             "precision": self.precision.value,
-            "kernels": self.config.kernels.value,
             "threads": self.config.threads or "null",
             "text": SENTENCE,
         }

@@ -26,7 +26,6 @@ from seq2seq.cli.translate_config import TranslateConfig, load_translate_config
 from seq2seq.evaluation.measures import score_texts
 from seq2seq.evaluation.metrics import DEFAULT_RULE, signature
 from seq2seq.inference.translator import Translator
-from seq2seq.kernels.products import use_kernels
 from seq2seq.runtime.devices import Precision
 from seq2seq.runtime.numerics import choose_numerics
 from seq2seq.runtime.process import keep_freed_memory
@@ -93,7 +92,6 @@ def prepare(options: argparse.Namespace, overrides: Sequence[str]) -> Bench:
     config = load_translate_config(*overrides)
     if not isinstance(config.decoding, BeamConfig):
         sys.exit(f"error: decoding={config.decoding.name} must be beam; leave it out")
-    use_kernels(config.kernels)
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     pairs = read_test_set(config)[: options.lines]

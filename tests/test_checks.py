@@ -24,7 +24,7 @@ from seq2seq.checks import (
 from seq2seq.cli.command_line import load_command
 from seq2seq.cli.score import ScoreConfig
 from seq2seq.config.schema import load_config
-from seq2seq.search.config import BeamConfig, EarlyStopping, LengthPenaltyForm
+from seq2seq.search.config import BeamConfig, EarlyStopping
 from seq2seq.search.registry import decoding_config_types
 
 WITHOUT_RANGE = {"seed", "decoding.seed", "tokenizer.sampling_nbest"}
@@ -113,11 +113,9 @@ def test_a_value_of_another_type_is_refused_in_one_line() -> None:
 
 
 def test_the_name_of_a_member_of_an_enumeration_becomes_the_member() -> None:
-    config = BeamConfig(length_penalty_form="average", early_stopping="first")
+    config = BeamConfig(early_stopping="first")
 
-    assert config.length_penalty_form is LengthPenaltyForm.average
     assert config.early_stopping is EarlyStopping.first
-    assert config.penalty(7) == 7.0
 
 
 def test_an_unknown_member_is_refused_with_the_choices() -> None:
@@ -154,7 +152,7 @@ class _Shape(Config, section="shape"):
     size: Count
     path: FilePath | None = None
     mode: Annotated[bool | str, OneOf((True, "auto"))] = True
-    form: LengthPenaltyForm = LengthPenaltyForm.gnmt
+    form: EarlyStopping = EarlyStopping.exact
 
 
 @dataclass(kw_only=True, slots=True)
@@ -189,7 +187,7 @@ def test_a_subclass_has_the_section_and_the_checks_of_its_base() -> None:
 
 
 def test_a_configuration_is_shown_without_its_default_values() -> None:
-    assert repr(_Shape(size=3, form="average")) == "_Shape(size=3, form='average')"
+    assert repr(_Shape(size=3, form="first")) == "_Shape(size=3, form='first')"
     assert repr(BeamConfig(beam_size=8)) == "BeamConfig(beam_size=8)"
 
 

@@ -15,7 +15,7 @@ from seq2seq.data.corpus import Pair
 from seq2seq.data.tokenizers.interface import train_tokenizers
 from seq2seq.export import exporting
 from seq2seq.export.folder import ENCODER, STEP, read_runtime
-from seq2seq.search.config import BeamConfig, EarlyStopping, LengthPenaltyForm
+from seq2seq.search.config import BeamConfig, EarlyStopping
 from seq2seq.special_tokens import EOS
 
 TEXTS = [
@@ -40,7 +40,6 @@ BEAM = BeamConfig(beam_size=4, n_best=3)
 BEAMS = [
     BEAM,
     replace(BEAM, length_penalty=0.0),
-    replace(BEAM, length_penalty_form=LengthPenaltyForm.average),
     replace(BEAM, early_stopping=EarlyStopping.first),
     replace(BEAM, max_length_ratio=0.0, max_length_offset=2),
     BeamConfig(beam_size=200, n_best=200, max_length_ratio=0.0, max_length_offset=3),

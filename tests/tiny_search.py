@@ -9,7 +9,7 @@ from tiny_models import tiny_model
 from torch import Tensor
 
 from seq2seq.model.seq2seq import Seq2Seq
-from seq2seq.search.config import BeamConfig, DecodingConfig, Hypothesis, LengthPenaltyForm
+from seq2seq.search.config import BeamConfig, DecodingConfig, Hypothesis
 from seq2seq.search.registry import decoding_config_types
 from seq2seq.special_tokens import BOS, EOS, PAD
 
@@ -139,8 +139,7 @@ class Task(NamedTuple):
 
     def _allows(self, output: list[int]) -> bool:
         config = self.config
-        shortest = max(config.min_length, math.floor(config.min_length_ratio * len(self.source)))
-        if output[-1] == EOS and len(output) < shortest:
+        if output[-1] == EOS and len(output) < config.min_length:
             return False
         size = config.no_repeat_ngram
         grams = [tuple(output[at : at + size]) for at in range(len(output) - size + 1)]
@@ -181,12 +180,9 @@ def nothing(model: FakeModel, task: Task) -> list[tuple[Output, FakeState]]:
 
 
 def score(output: Output, config: BeamConfig) -> float:
-    """Score an output by equation 14 of Wu et al. 2016, or by its mean."""
+    """Score an output by equation 14 of Wu et al. 2016."""
     length = len(output.ids)
-    if config.length_penalty_form is LengthPenaltyForm.gnmt:
-        penalty = (5 + length) ** config.length_penalty / 6**config.length_penalty
-    else:
-        penalty = length**config.length_penalty
+    penalty = (5 + length) ** config.length_penalty / 6**config.length_penalty
     coverage = sum(math.log(min(covered, 1.0)) for covered in output.coverage.tolist())
     return output.log_probability / penalty + config.coverage_penalty * coverage
 

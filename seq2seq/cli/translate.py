@@ -31,7 +31,6 @@ with imports_in_one_line():
     from seq2seq.inference.translations import Translation, as_json
     from seq2seq.runtime.devices import Engine
     from seq2seq.runtime.process import keep_freed_memory
-    from seq2seq.search.config import DEFAULT_SEARCH
 
 if TYPE_CHECKING:
     from seq2seq.inference.translator import Translator
@@ -55,11 +54,6 @@ def translate(config: TranslateConfig) -> None:
         ValueError: The configuration does not fit the checkpoint, or an input is damaged.
         OSError: A file cannot be read or written.
     """
-    if config.reference is not None and config.decoding != DEFAULT_SEARCH:
-        raise ValueError(
-            "decoding chooses a search, but with reference= no search runs; remove decoding= and "
-            "its keys, or reference="
-        )
     with ExitStack() as stack:
         inputs = open_inputs(config, stack)
         translator = _load(config)
@@ -92,9 +86,7 @@ def _load(config: TranslateConfig) -> LineTranslator:
         import torch
 
         from seq2seq.inference.translator import Translator
-        from seq2seq.kernels.products import use_kernels
 
-        use_kernels(config.kernels)
         if config.threads is not None:
             torch.set_num_threads(config.threads)
         return Translator.load(config.checkpoint, device=config.device, precision=config.precision)

@@ -8,7 +8,6 @@ from seq2seq.checks import Config, Count, FilePath, FilePaths, Threads
 from seq2seq.cli.command_line import load_command, searches_of
 from seq2seq.cli.outputs import check_overwrites
 from seq2seq.export.folder import check_decoding
-from seq2seq.kernels import Kernels
 from seq2seq.runtime.devices import Device, Engine, Precision
 from seq2seq.search.config import DecodingConfig
 from seq2seq.text.sentences import Split
@@ -35,25 +34,14 @@ _WRITTEN = ("output", "alignments", "attention_html")
 """Keys of output files."""
 
 
-_WITHOUT_EFFECT: dict[str, tuple[object, ...]] = {
-    "plugins": ([],),
-    "split": (Split.auto,),
+_ONLY_TORCH: dict[str, tuple[object, ...]] = {
+    "reference": (None,),
+    "alignments": (None,),
+    "attention_plot": (None,),
     "device": (Device.auto, Device.cpu),
     "precision": (Precision.fp32,),
-    "kernels": (Kernels.fast,),
 }
-"""Values with which a key counts as not given; for any other key, only None."""
-_EXCLUSIVE = (
-    ("text", "input", "give one of them"),
-    ("text", "reference", "give input=FILE, a file parallel to the reference"),
-    ("split", "reference", "references are scored as whole lines; remove one of the keys"),
-)
-"""Two keys that exclude each other, and the advice in the message."""
-_ONLY_TORCH = (
-    *("plugins", "reference", "alignments", "attention_plot"),
-    *("device", "precision", "kernels"),
-)
-"""Keys of engine=torch."""
+"""Keys of engine=torch, with the values that engine=onnx allows."""
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -83,14 +71,10 @@ class TranslateConfig(Config):
     """HTML file to write, which shows the attention of the best translations."""
     batch_size: Count
     """Number of sentences translated together."""
-    progress: bool | None
-    """Whether to show a progress bar on stderr; None: if stderr is a terminal and the translations
-    go elsewhere."""
     split: Split
     device: Device
     """Device to translate on."""
     precision: Precision
-    kernels: Kernels
     threads: Threads | None
     """Number of CPU threads; None: torch's default or, with engine=onnx, all cores."""
     decoding: DecodingConfig
@@ -113,9 +97,6 @@ class TranslateConfig(Config):
         value: list[str] | str | None = getattr(self, key)
         return [value] if isinstance(value, str) else value or []
 
-    def _is_given(self, key: str) -> bool:
-        return getattr(self, key) not in _WITHOUT_EFFECT.get(key, (None,))
-
     def _named(self, key: str) -> str:
         """Return a key and its value as on the command line."""
         value = getattr(self, key)
@@ -126,35 +107,25 @@ class TranslateConfig(Config):
         return f"{key}={shown(value) if isinstance(value, list) else value}"
 
     def _contradictions(self) -> Iterator[str]:
-        """Check for keys that exclude each other or would have no effect."""
-        for key, other, way_out in _EXCLUSIVE:
-            if self._is_given(key) and self._is_given(other):
-                yield f"{self._named(key)} and {self._named(other)} exclude each other; {way_out}"
+        """Check for keys that would be ignored, and for files that have no counterpart."""
+        if self.text is not None and self.input is not None:
+            yield f"{self._named('text')} and {self._named('input')} exclude each other; remove one"
         num_inputs = len(self.input or [""])
         for key in ("reference", "output"):
             allowed = sorted({1, num_inputs} if key == "output" else {num_inputs})
-            if self._is_given(key) and (number := len(self.paths(key))) not in allowed:
+            if (number := len(self.paths(key))) not in (0, *allowed):
                 yield (
                     f"{self._named(key)} names {number} files; give "
                     f"{' or '.join(map(str, allowed))}, because the number of inputs is "
                     f"{num_inputs}"
                 )
-        yield from self._contradictions_of_search()
-
-    def _contradictions_of_search(self) -> Iterator[str]:
         if self.engine is Engine.onnx:
             check_decoding(self.decoding)
             if len(self.checkpoint) > 1:
                 yield f"{self._named('checkpoint')}: engine=onnx takes a single exported folder"
-            for key in filter(self._is_given, _ONLY_TORCH):
-                yield f"{self._named(key)} is a key of engine=torch; remove it, or engine=onnx"
-        shows_all = self.output_format is not OutputFormat.text
-        n_best = getattr(self.decoding, "n_best", 1)  # greedy search has no n_best
-        if n_best > 1 and not (shows_all or self.reference or self.attention_plot):
-            yield (
-                f"decoding.n_best={n_best} asks for several translations, but output_format=text "
-                "writes only the best one; choose output_format=nbest or json"
-            )
+            for key, allowed_values in _ONLY_TORCH.items():
+                if getattr(self, key) not in allowed_values:
+                    yield f"{self._named(key)} is a key of engine=torch; remove it, or engine=onnx"
         types = searches_of(self.engine.name)
         if types.get(self.decoding.name) is not type(self.decoding):
             yield (

@@ -188,7 +188,7 @@ class TranslationProgress:
 
 @contextlib.contextmanager
 def open_progress(config: TranslateConfig) -> Iterator[TranslationProgress]:
-    """Show a progress bar during the block, if the configuration asks for one.
+    """Show a progress bar if stderr is a terminal and the translations go elsewhere.
 
     Args:
         config: Names the inputs; their size is known if all are plain files.
@@ -214,7 +214,5 @@ def open_progress(config: TranslateConfig) -> Iterator[TranslationProgress]:
 def _shows_bar(config: TranslateConfig) -> bool:
     if config.text is not None or is_prompt(config):
         return False
-    if config.progress is not None:
-        return config.progress
     # On the same terminal, the bar would mix with the translations.
     return sys.stderr.isatty() and (config.output is not None or not sys.stdout.isatty())

@@ -21,7 +21,7 @@ FORMAT = 3
 _READ = (ENCODER, STEP, SOURCE, TARGET)
 """Files that `OnnxTranslator` reads; runtime.json has their hashes."""
 _SEARCHES = {each().name: each for each in (GreedyConfig, BeamConfig)}
-_LACKING = ("min_length", "min_length_ratio", "no_repeat_ngram", "coverage_penalty")
+_LACKING = ("min_length", "no_repeat_ngram", "coverage_penalty")
 """Options of a search that an exported model does not support."""
 
 

@@ -19,7 +19,7 @@ from seq2seq.files.links import GoldLinks, Links
 from seq2seq.inference.ensemble import Ensemble
 from seq2seq.inference.translations import TranslatedHypothesis, Translation
 from seq2seq.model.seq2seq import Seq2Seq
-from seq2seq.search.config import Hypothesis, MbrConfig
+from seq2seq.search.config import Hypothesis
 from seq2seq.special_tokens import BOS, PAD, UNK
 
 
@@ -166,17 +166,15 @@ def _cross_entropies(model: Seq2Seq | Ensemble, readouts: Tensor, ids: Tensor) -
     return torch.cat(losses)
 
 
-def rank_by_utility(
-    hypotheses: Sequence[Hypothesis], config: MbrConfig, tokenizer: Tokenizer
-) -> list[Hypothesis]:
+def rank_by_utility(hypotheses: Sequence[Hypothesis], tokenizer: Tokenizer) -> list[Hypothesis]:
     """Rank the hypotheses of a sentence by their expected utility, which becomes their score.
 
     The expected utility of y is sum_h Q(h) chrF(y, h) over all hypotheses h, where Q(h) is
-    proportional to P(h) ** sharpness and h takes the place of the reference (Kumar and Byrne 2004;
+    proportional to P(h) and h takes the place of the reference (Kumar and Byrne 2004;
     Eikema and Aziz 2020 take samples for h). Finished hypotheses come first, ties keep the order of
     the beam.
     """
-    logarithms = config.sharpness * np.array([each.log_probability for each in hypotheses])
+    logarithms = np.array([each.log_probability for each in hypotheses])
     weights = np.exp(logarithms - logarithms.max())
     texts = [tokenizer.decode(each.ids) for each in hypotheses]
     scores = chrf_of_each_other(texts) @ (weights / weights.sum())

@@ -154,7 +154,7 @@ class Translator(LineTranslator):
                 num_symbols=[len(source.spans) for source in sources],
             )
         if isinstance(decoding, MbrConfig):
-            return [rank_by_utility(each, decoding, self.tokenizers.target) for each in found]
+            return [rank_by_utility(each, self.tokenizers.target) for each in found]
         return found
 
     def score(

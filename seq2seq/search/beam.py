@@ -70,10 +70,10 @@ class Ranking:
         """Return an upper bound of the scores that live hypotheses can reach, (B,).
 
         Let a live hypothesis have log-probability L <= 0 and n tokens, and let Y extend it to m
-        tokens, n < m <= limit. Then log P(Y) <= L, because each token adds at most 0. Both forms
-        of lp, ((5 + m) / 6) ** a and m ** a, are positive and do not decrease with m for a >= 0,
-        so L / lp(m) <= L / lp(limit). The coverage penalty cp(Y) is at most 0: it sums logarithms
-        of numbers of at most 1, times a weight of at least 0. Hence s(Y) <= log P(Y) / lp(m)
+        tokens, n < m <= limit. Then log P(Y) <= L, because each token adds at most 0. The length
+        penalty lp(m) = ((5 + m) / 6) ** a is positive and does not decrease with m for a >= 0, so
+        L / lp(m) <= L / lp(limit). The coverage penalty cp(Y) is at most 0: it sums logarithms of
+        numbers of at most 1, times a weight of at least 0. Hence s(Y) <= log P(Y) / lp(m)
         <= L / lp(limit). The bound increases with L, so the most probable hypothesis bounds all.
 
         Args:

@@ -22,15 +22,6 @@ _NotNegative = Annotated[int, Range(0)]
 _NumHypotheses = Annotated[int, Range(1, MAX_HYPOTHESES)]
 
 
-class LengthPenaltyForm(Enum):
-    """Divisor of the log-probability of n tokens, EOS included, with exponent a."""
-
-    gnmt = "gnmt"
-    """((5 + n) / 6) ** a (Wu et al. 2016, eq. 14)."""
-    average = "average"
-    """n ** a; a = 1 gives the mean log-probability of a token (Koehn and Knowles 2017)."""
-
-
 class EarlyStopping(Enum):
     """Rule for ending the search of a sentence before the length limit."""
 
@@ -52,8 +43,6 @@ class DecodingConfig(Config, section="decoding"):
     """Name of the search in the registry, as in `decoding=beam`."""
     min_length: _NotNegative = 0
     """Minimum number of tokens in a translation."""
-    min_length_ratio: Weight = 0.0
-    """Minimum number of tokens per source token."""
     max_length_ratio: Annotated[float, Range(0, MAX_LENGTH)] = 2.0
     """Factor of the maximum number of tokens: max_length_ratio * source length +
     max_length_offset."""
@@ -65,9 +54,7 @@ class DecodingConfig(Config, section="decoding"):
 
     def __post_init__(self) -> None:
         Config.__post_init__(self)
-        # Both rules together keep the minimum length within the maximum length for every source.
         self._check_at_most("min_length", "max_length_offset")
-        self._check_at_most("min_length_ratio", "max_length_ratio")
 
     def _check_at_most(self, name: str, bound: str) -> None:
         """Raise ValueError if a field exceeds another."""
@@ -77,10 +64,6 @@ class DecodingConfig(Config, section="decoding"):
                 f"decoding.{name}={value} must be at most decoding.{bound}={most}; lower "
                 f"it, or raise decoding.{bound}"
             )
-
-    def shortest(self, source_length: int) -> int:
-        """Return the minimum number of tokens of a translation."""
-        return max(self.min_length, int(self.min_length_ratio * source_length))
 
     def longest(self, source_length: int) -> int:
         """Return the maximum number of tokens of a translation.
@@ -114,7 +97,6 @@ class BeamConfig(DecodingConfig):
     """Maximum number of hypotheses to return, at most `beam_size`; they have distinct texts."""
     length_penalty: Annotated[float, Range(0, 40)] = 1.0  # MAX_LENGTH ** 40 is still finite
     """Exponent of the length penalty; 0: no penalty."""
-    length_penalty_form: LengthPenaltyForm = LengthPenaltyForm.gnmt
     coverage_penalty: Weight = 0.0
     """Weight of the coverage penalty (Wu et al. 2016, eq. 14); 0: no penalty."""
     early_stopping: EarlyStopping = EarlyStopping.exact
@@ -138,8 +120,7 @@ class BeamConfig(DecodingConfig):
             >>> BeamConfig(length_penalty=1.0).penalty(7)
             2.0
         """
-        base = length if self.length_penalty_form is LengthPenaltyForm.average else (5 + length) / 6
-        return float(base**self.length_penalty)
+        return float(((5 + length) / 6) ** self.length_penalty)
 
     def candidates(self) -> DecodingConfig:
         return self if self.n_best == 1 else replace(self, n_best=self.beam_size)
@@ -153,9 +134,6 @@ class MbrConfig(BeamConfig):
     name: str = "mbr"
     beam_size: _NumHypotheses = 8
     """Number of hypotheses to keep at each step and to compare at the end."""
-    sharpness: Weight = 1.0
-    """Exponent that turns the probability of a hypothesis into its weight in the comparison; 0:
-    equal weights."""
 
     def candidates(self) -> DecodingConfig:
         return replace(self, n_best=self.beam_size)

@@ -70,18 +70,15 @@ def build_constraints(
         num_symbols: As in `search`.
     """
     # EOS counts as a token, so a minimum length of 1 constrains nothing.
-    has_minimum = config.min_length > 1 or config.min_length_ratio > 0
-    has_others = has_minimum or config.no_repeat_ngram > 0
+    has_others = config.min_length > 1 or config.no_repeat_ngram > 0
     if not (has_others or symbols):
         return Constraints()
-    lengths = source_mask.sum(dim=1).tolist()
-    shortest = [config.shortest(length) for length in lengths]
-    device = source_mask.device
+    num_sentences, device = len(source_mask), source_mask.device
     symbol_ids = torch.tensor(symbols, dtype=torch.long, device=device)
-    numbers = torch.tensor(num_symbols or [0] * len(lengths), device=device).unsqueeze(1)
+    numbers = torch.tensor(num_symbols or [0] * num_sentences, device=device).unsqueeze(1)
     return _ActiveConstraints(
-        produced=torch.full((len(lengths), 1), BOS, device=device),
-        shortest=torch.tensor(shortest, device=device),
+        produced=torch.full((num_sentences, 1), BOS, device=device),
+        min_length=config.min_length,
         no_repeat_ngram=config.no_repeat_ngram,
         symbols=symbol_ids,
         missing=torch.arange(len(symbols), device=device) < numbers,
@@ -99,7 +96,7 @@ class _ActiveConstraints(Constraints):
     """
 
     produced: Tensor  # (R, L)
-    shortest: Tensor  # (R,)
+    min_length: int
     no_repeat_ngram: int
     symbols: Tensor  # (K,) ids
     missing: Tensor  # (R, K) bool, True = the row still lacks the symbol
@@ -123,7 +120,8 @@ class _ActiveConstraints(Constraints):
         eos_values = log_probabilities[:, EOS].clone()
         self._place_symbols(log_probabilities)
         self._block(log_probabilities)
-        log_probabilities[:, EOS].masked_fill_(self.shortest > length, -torch.inf)
+        if length < self.min_length:
+            log_probabilities[:, EOS] = -torch.inf
         stuck = log_probabilities.amax(dim=1) == -torch.inf
         if stuck.any():
             self.stuck_counts.append(int((stuck & live).sum()))
@@ -136,7 +134,6 @@ class _ActiveConstraints(Constraints):
         return replace(
             self,
             produced=self.produced[rows],
-            shortest=self.shortest[rows],
             missing=self.missing[rows],
         )
 

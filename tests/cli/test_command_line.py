@@ -95,12 +95,12 @@ def test_any_text_passes_through_the_command_line_unchanged(text):
 
 
 def test_values_get_the_types_of_their_keys():
-    given = ["batch_size=3", "decoding.length_penalty=1", "progress=true", "text=null"]
+    given = ["batch_size=3", "decoding.length_penalty=1", "text=null"]
     optional = ("threads", "input")
 
     config = load(*given, *(f"{key}=null" for key in optional), "batch_size=4")
 
-    assert (config.batch_size, config.progress) == (4, True)  # the last of several values holds
+    assert config.batch_size == 4  # the last of several values holds
     assert repr(config.decoding.length_penalty) == "1.0"
     assert config.text == "null"
     assert [getattr(config, key) for key in optional] == [None] * 2
@@ -119,7 +119,6 @@ def test_values_get_the_types_of_their_keys():
         ("decoding=beem", "unknown decoding 'beem'; one of: beam, greedy, mbr, sampling"),
         ("batch_size=many", "batch_size='many' must be an integer"),
         ("batch_size=0", "batch_size=0 must be at least 1"),
-        ("progress=yes", "progress='yes' must be true or false"),
         ("output_format=xml", "output_format='xml' must be one of: text, nbest, json"),
         ("input=[]", r"input=[] must be a file, or several: [a,b]"),
         ("input=", r"input=[''] must be a file, or several: [a,b]"),

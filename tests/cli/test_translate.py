@@ -14,7 +14,6 @@ from types import SimpleNamespace
 import pytest
 from tiny_translator import (
     BEAM,
-    GREEDY,
     SENTENCES,
     make_translate_config,
     make_translator,
@@ -23,8 +22,6 @@ from tiny_translator import (
 
 from seq2seq.cli.translate import main, translate
 from seq2seq.files.links import format_links
-from seq2seq.kernels import Kernels
-from seq2seq.kernels.products import kernels_are_fast
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = [sys.executable, str(ROOT / "translate.py"), "device=cpu"]
@@ -130,17 +127,11 @@ def input_file(write):
     return write("input.txt", SENTENCES)
 
 
-@pytest.mark.parametrize("kernels", Kernels)
-def test_a_file_becomes_a_file_of_as_many_lines(
-    checkpoint, input_file, tmp_path, expected, kernels
-):
+def test_a_file_becomes_a_file_of_as_many_lines(checkpoint, input_file, tmp_path, expected):
     output = tmp_path / "output.txt"
 
-    translate(
-        make_translate_config(checkpoint, input=input_file, output=str(output), kernels=kernels)
-    )
+    translate(make_translate_config(checkpoint, input=input_file, output=str(output)))
 
-    assert kernels_are_fast() == (kernels is Kernels.fast)
     lines = output.read_bytes().decode().split("\n")
     assert lines == [*(translation.best.text for translation in expected), ""]
     assert lines[2] == lines[4] == ""
@@ -202,11 +193,6 @@ def test_each_line_at_the_prompt_is_answered_at_once(
 def test_a_reference_is_refused_at_a_prompt():
     with pytest.raises(ValueError, match=r"reference=a\.en cannot be used at a prompt; give"):
         translate(make_translate_config("run", reference="a.en"))
-
-
-def test_a_search_is_refused_with_a_reference():
-    with pytest.raises(ValueError, match="decoding chooses a search, but with reference= no "):
-        translate(make_translate_config("run", input="a", reference="b", decoding=GREEDY))
 
 
 @pytest.fixture

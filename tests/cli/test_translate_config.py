@@ -1,20 +1,13 @@
 import dataclasses
 
 import pytest
-from tiny_translator import BEAM, GREEDY, make_translate_config
-
-from seq2seq.cli.translate_config import OutputFormat
-from seq2seq.search.config import SamplingConfig
-from seq2seq.text.sentences import Split
-
-SCORED = {"input": "i", "reference": "r"}
+from tiny_translator import GREEDY, make_translate_config
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"text": "ja", "input": "a.txt"}, "exclude each other"),
-        ({"text": "ja", "reference": "a.en"}, "reference=a.en exclude each other; give input="),
         ({"input": "a", "output": "./a"}, r"output=\./a would overwrite the file of input=a"),
         ({"output": "./run"}, r"output=\./run would overwrite the file of checkpoint=run"),
         ({"output": "a", "alignments": "a"}, "alignments=a would overwrite the file of output=a"),
@@ -47,7 +40,6 @@ SCORED = {"input": "i", "reference": "r"}
                 "attention_html",
             )
         ),
-        ({**SCORED, "split": Split.always}, "split=always and reference=r exclude each"),
         (
             {"input": "a", "reference": "b", "attention_html": "b"},
             "attention_html=b would overwrite the file of reference=b",
@@ -57,13 +49,11 @@ SCORED = {"input": "i", "reference": "r"}
         *(
             ({"engine": "onnx", "input": "i", key: value}, f"^{key}=.* is a key of engine=torch;")
             for key, value in {
-                "plugins": ["p.py"],
                 "reference": "r",
                 "alignments": "a",
                 "attention_plot": "a",
                 "device": "cuda",
                 "precision": "bf16",
-                "kernels": "plain",
             }.items()
         ),
         ({"engine": "onnx", "checkpoint": ["a", "b"]}, r"checkpoint=\[a,b\]: engine=onnx tak"),
@@ -72,21 +62,6 @@ SCORED = {"input": "i", "reference": "r"}
 def test_invalid_values_are_refused_by_name(changes, message):
     with pytest.raises(ValueError, match=message):
         make_translate_config(**{"checkpoint": "run"} | changes)
-
-
-def test_several_translations_that_nothing_writes_are_refused():
-    samples = SamplingConfig(num_samples=4, n_best=2)
-    for decoding in (BEAM, samples):
-        with pytest.raises(
-            ValueError, match=r"^decoding\.n_best=2 .* output_format=text writes only the be"
-        ):
-            make_translate_config("run", decoding=decoding)
-    for shown in (
-        {"output_format": OutputFormat.json},
-        {"attention_plot": "a"},
-        {"input": "a", "reference": "b"},  # no search runs
-    ):
-        assert make_translate_config("run", decoding=BEAM, **shown).decoding.n_best == 2
 
 
 def test_one_file_may_be_read_twice_and_one_device_written_twice():

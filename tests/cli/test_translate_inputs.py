@@ -225,13 +225,10 @@ def test_without_a_known_size_only_sentences_are_counted(tmp_path, monkeypatch):
     [
         pytest.param({}, "stderr", True, id="on a terminal"),
         pytest.param({"text": "ja"}, "stderr", False, id="for a text"),
-        pytest.param({"progress": False}, "stderr", False, id="if it is not wanted"),
-        pytest.param({"progress": True}, "stderr stdin", False, id="at a prompt"),
+        pytest.param({}, "stderr stdin", False, id="at a prompt"),
         pytest.param({}, "stderr stdout", False, id="between translations"),
         pytest.param({"output": "out.txt"}, "stderr stdout", True, id="beside a file"),
-        pytest.param({"progress": True}, "stderr stdout", True, id="if it is wanted"),
         pytest.param({}, "", False, id="in a file"),
-        pytest.param({"progress": True}, "", True, id="in a file if it is wanted"),
     ],
 )
 def test_a_bar_shows(changes, terminals, is_shown, monkeypatch):
@@ -249,7 +246,7 @@ def test_the_speed_of_many_sentences_is_logged_at_the_end(
 ):
     use_terminal(monkeypatch)
     with caplog.at_level(logging.INFO):
-        run(make_translate_config("run", progress=False), ["ja"] * num_sentences)
+        run(make_translate_config("run"), ["ja"] * num_sentences)
 
     assert len(caplog.messages) == num_lines
     line = rf"{num_sentences} sentences in \d+\.\d s \([\d,]+\.\d sentences/s\)"
@@ -261,7 +258,7 @@ def test_a_warning_does_not_mix_with_the_bar(monkeypatch):
     handler = logging.StreamHandler(terminal)
     logging.getLogger().addHandler(handler)
     try:
-        with open_progress(make_translate_config("run", progress=True)) as progress:
+        with open_progress(make_translate_config("run")) as progress:
             progress.advance([translated("ja", "")])
             logging.getLogger().warning("beware")
     finally:

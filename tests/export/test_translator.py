@@ -93,7 +93,6 @@ def test_an_exported_model_of_longer_texts_does_not_split_lines(exported):
         (SamplingConfig(), "decoding=sampling"),
         (MbrConfig(), "decoding=mbr"),
         (GreedyConfig(min_length=3), "decoding.min_length=3"),
-        (BeamConfig(min_length_ratio=0.5), "decoding.min_length_ratio=0.5"),
         (BeamConfig(no_repeat_ngram=2), "decoding.no_repeat_ngram=2"),
         (BeamConfig(coverage_penalty=0.2), "decoding.coverage_penalty=0.2"),
     ],

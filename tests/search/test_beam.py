@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seq2seq.search.beam import Ranking
-from seq2seq.search.config import EarlyStopping, LengthPenaltyForm
+from seq2seq.search.config import EarlyStopping
 from seq2seq.search.registry import search
 from seq2seq.special_tokens import EOS
 
@@ -68,7 +68,6 @@ LIMITS = [7, 4, 9]
 @pytest.mark.parametrize("coverage_penalty", [0.0, 0.4])
 @given(
     exponent=st.floats(0, 4),
-    form=st.sampled_from(LengthPenaltyForm),
     total=st.floats(-50, 0),
     lost=st.floats(0, 20),
     limit=st.sampled_from(LIMITS),
@@ -76,11 +75,9 @@ LIMITS = [7, 4, 9]
     attended=st.lists(st.floats(0, 3), min_size=2, max_size=2),
 )
 def test_no_extension_scores_above_the_bound(
-    coverage_penalty, exponent, form, total, lost, limit, length, attended
+    coverage_penalty, exponent, total, lost, limit, length, attended
 ):
-    config = tools.decoding(
-        "beam", length_penalty=exponent, length_penalty_form=form, coverage_penalty=coverage_penalty
-    )
+    config = tools.decoding("beam", length_penalty=exponent, coverage_penalty=coverage_penalty)
     ranking = Ranking(config, limits=LIMITS, device=torch.device("cpu"))
     grown = torch.tensor([[total - lost]], dtype=torch.float64)
     coverage = torch.tensor([[attended]])
@@ -120,10 +117,8 @@ exhaustive."""
 OPTIONS = st.fixed_dictionaries(
     {
         "length_penalty": st.sampled_from([0.0, 0.3, 1.0, 2.5]),
-        "length_penalty_form": st.sampled_from(LengthPenaltyForm),
         "coverage_penalty": st.sampled_from([0.0, 0.2, 1.0, 5.0]),
         "min_length": st.integers(0, 2),
-        "min_length_ratio": st.sampled_from([0.0, 0.7]),
         "max_length_ratio": st.sampled_from([0.7, 1.0]),
         "no_repeat_ngram": st.integers(0, 3),
     }

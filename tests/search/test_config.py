@@ -12,7 +12,6 @@ from seq2seq.search.config import (
     ("name", "key", "values"),
     [
         ("greedy", "min_length", {"min_length": 4, "max_length_offset": 3}),
-        ("greedy", "min_length_ratio", {"min_length_ratio": 1.5, "max_length_ratio": 1.2}),
         ("beam", "n_best", {"beam_size": 2, "n_best": 3}),
         ("sampling", "n_best", {"num_samples": 3, "n_best": 4}),
     ],
@@ -25,16 +24,13 @@ def test_values_that_exclude_each_other_are_refused_in_one_line(name, key, value
 
 
 def test_limits_are_rounded_down_and_count_the_end():
-    config = tools.decoding(
-        "greedy", min_length=3, min_length_ratio=0.6, max_length_ratio=1.5, max_length_offset=4
-    )
+    config = tools.decoding("greedy", max_length_ratio=1.5, max_length_offset=4)
 
-    assert [config.shortest(length) for length in (1, 5, 6, 7)] == [3, 3, 3, 4]
     assert [config.longest(length) for length in (1, 5, 6, 7)] == [5, 11, 13, 14]
 
 
 def test_a_search_is_converted_with_the_settings_that_both_have():
-    limits = {"min_length": 2, "min_length_ratio": 0.3, "no_repeat_ngram": 4}
+    limits = {"min_length": 2, "no_repeat_ngram": 4}
 
     greedy, beam = (tools.decoding(name, **limits) for name in ("greedy", "beam"))
 

@@ -17,7 +17,7 @@ SETTINGS = {
     "beam": ("beam", {"beam_size": 4, "n_best": 3}),
     "beam-coverage": ("beam", {"beam_size": 4, "n_best": 2, "coverage_penalty": 0.3}),
     "beam-first": ("beam", {"beam_size": 3, "early_stopping": EarlyStopping.first}),
-    "beam-constrained": ("beam", {"beam_size": 3, "no_repeat_ngram": 1, "min_length_ratio": 0.5}),
+    "beam-constrained": ("beam", {"beam_size": 3, "no_repeat_ngram": 1, "min_length": 2}),
     "sampling": ("sampling", {"num_samples": 3, "n_best": 3}),
     "sampling-filtered": ("sampling", {"top_k": 5, "top_p": 0.8, "temperature": 2.0}),
 }

@@ -49,8 +49,8 @@ async function search(model, sourceIds, config, numSymbols = 0) {
   }
 }
 
-function penaltyOf(length, { length_penalty, length_penalty_form }) {
-  return (length_penalty_form === "average" ? length : (5 + length) / 6) ** length_penalty;
+function penaltyOf(length, { length_penalty }) {
+  return ((5 + length) / 6) ** length_penalty;
 }
 
 function sorted(ends) {
