@@ -50,7 +50,8 @@ class ScoreConfig(Config):
     alternatives."""
     bleu_tokenize: Annotated[str, OneOf(CHOICES)]
     """sacreBLEU's tokenizer for BLEU; auto: chosen by the language in the name of the reference
-    file."""
+    file. With zh, ja-mecab, char and flores200, TER normalizes the text and counts each ideogram as
+    a word."""
     lowercase: bool
     """Ignore case in BLEU and chrF; TER always ignores it."""
     output: FilePath | None
@@ -153,6 +154,11 @@ def _table(found: SystemScores, config: ScoreConfig) -> str:
         ]
         if len(found.names) > 2:
             lines.append("p is not corrected for several comparisons")
+    if "norm:yes" in found.signatures["ter"]:
+        lines += [
+            "",
+            "TER: on normalized text, where each ideogram is a word, because of bleu_tokenize",
+        ]
     titles = {name: MEASURES[name].title for name in found.signatures}
     width = max(map(len, titles.values()))
     lines += ["", *(f"{titles[name]:{width}}  {text}" for name, text in found.signatures.items())]

@@ -219,6 +219,12 @@ class Outputs:
         self.are_read = write(file, content) and self.are_read
 
 
+_SEPARATOR = "|||"
+"""Separator of the fields of an n-best list."""
+_ESCAPED = "&#124;" * 3
+"""The separator in a text, as Moses' escape-special-chars.perl writes it."""
+
+
 def format_translation(config: TranslateConfig, translation: Translation, *, index: int) -> bytes:
     """Return the output for the input line `index`, as UTF-8 lines.
 
@@ -228,7 +234,10 @@ def format_translation(config: TranslateConfig, translation: Translation, *, ind
         lines = [json.dumps(as_json(translation), ensure_ascii=False)]
     elif config.output_format is OutputFormat.nbest:
         found = translation.hypotheses
-        lines = [f"{index} ||| {each.text} ||| {each.score:.6f}" for each in found]
+        texts = [each.text.replace(_SEPARATOR, _ESCAPED) for each in found]
+        scores = [f"{each.score:.6f}" for each in found]
+        rows = zip(texts, scores, strict=True)
+        lines = [f"{index} {_SEPARATOR} {text} {_SEPARATOR} {score}" for text, score in rows]
     elif config.reference is not None:
         lines = [f"{translation.best.log_probability:.4f}"]
     else:

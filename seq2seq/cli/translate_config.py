@@ -19,7 +19,8 @@ class OutputFormat(Enum):
     text = "text"
     """The best translation of each line."""
     nbest = "nbest"
-    """Moses' `id ||| translation ||| score`, one line for each hypothesis; beam search divides the
+    """Moses' `id ||| translation ||| score`, one line for each hypothesis. `|||` in a translation
+    becomes `&#124;&#124;&#124;`. Beam search divides the
     log-probability by the length penalty to get the score."""
     json = "json"
     """A JSON object for each line, with source, hypotheses, tokens, attention, the `score` as in

@@ -105,7 +105,7 @@ def check_is_text(name: str, start: bytes) -> None:
         raise ValueError(
             f"{name} is {encoding}, not UTF-8; convert it with iconv -f {encoding} -t UTF-8"
         )
-    if b"\n" not in start and start.removesuffix(b"\r").count(b"\r") > 1:
+    if b"\n" not in start and b"\r" in start.removesuffix(b"\r"):
         raise ValueError(rf"{name}: its lines end in \r alone; convert them with tr '\r' '\n'")
 
 

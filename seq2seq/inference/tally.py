@@ -121,7 +121,10 @@ class StreamCounts:
         is_tagged = translation.source.lstrip().startswith(self._tags)
         is_scored = self.decoding is None
         lost = () if is_scored else translation.lost_spans
-        loops = not best.finished and _repeats(best.ids)
+        # Loops inside a word may consist of different tokens, so characters are compared too.
+        loops = not best.finished and (
+            _repeats(best.ids, size=4, share=1 / 2) or _repeats(best.text, size=8, share=1 / 3)
+        )
         totals = {"sentences": 1, "tokens": len(source_ids), "target_tokens": len(best.ids)}
         self._numbers.update(totals, with_unknown=num_unknown > 0)
         for name, number in {
@@ -160,11 +163,12 @@ def _named_lines(lines: Sequence[str]) -> str:
     return f" (line{'s' * (len(lines) > 1)} {', '.join(lines[:_MOST_LINES])}{more})"
 
 
-def _repeats(ids: Sequence[int]) -> bool:
-    """Return whether half of the 4-grams, in all ids or in their second half, are repetitions."""
-    for part in (ids, ids[len(ids) // 2 :]):
-        runs = list(zip(part, part[1:], part[2:], part[3:], strict=False))
-        if runs and 2 * len(set(runs)) <= len(runs):
+def _repeats(items: Sequence[object], *, size: int, share: float) -> bool:
+    """Return whether a share of the n-grams of a size, in all items or in their second half, are
+    repetitions."""
+    for part in (items, items[len(items) // 2 :]):
+        grams = [tuple(part[start : start + size]) for start in range(len(part) - size + 1)]
+        if grams and len(grams) - len(set(grams)) >= share * len(grams):
             return True
     return False
 

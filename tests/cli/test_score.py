@@ -114,6 +114,13 @@ def test_the_name_of_the_reference_chooses_the_tokenizer_of_bleu(reference, valu
     assert found["systems"][0]["bleu"]["score"] == expected["bleu"]
 
 
+@pytest.mark.parametrize(("tokenize", "is_said"), [("char", True), ("zh", True), ("13a", False)])
+def test_the_table_says_that_the_tokenizer_of_bleu_changes_ter(tokenize, is_said):
+    text = scored(bleu_tokenize=tokenize, output_format=ScoreFormat.text)
+
+    assert ("TER: on normalized text" in text) == is_said
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

@@ -157,6 +157,15 @@ def test_nbest_has_the_input_line_the_text_and_the_score_of_each_hypothesis():
     assert content == b"4 ||| a b ||| -1.500000\n4 |||  ||| -2.500000\n"
 
 
+def test_the_separator_of_nbest_is_escaped_in_a_text():
+    content = formatted("nbest", make_translation("a ||| b", "||||"), index=4).decode()
+
+    rows = [line.split(" ||| ") for line in content.splitlines()]
+    assert [len(row) for row in rows] == [3, 3]
+    assert [row[1].replace("&#124;", "|") for row in rows] == ["a ||| b", "||||"]
+    assert formatted("text", make_translation("a ||| b"), index=4) == b"a ||| b\n"
+
+
 def test_the_text_of_a_scored_reference_is_its_log_probability():
     content = formatted("text", make_translation("ein B\xe4r"), index=4, reference="r")
 

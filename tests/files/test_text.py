@@ -69,10 +69,27 @@ def test_a_byte_order_mark_of_utf16_is_an_error_before_any_line(encoding):
     )
 
 
-def test_lines_that_end_in_carriage_returns_alone_are_an_error():
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"Der Hund.\rDie Katze.\rJa.\r",
+        b"Der Hund.\rDie Katze.\r",
+        b"Ja.\rNein.",
+        b"\rJa.",
+        b"Ja.\r\r",
+    ],
+)
+def test_lines_that_end_in_carriage_returns_alone_are_an_error(content):
     with pytest.raises(ValueError, match=r"^input=a.txt: its lines .* tr '\\r' '\\n'"):
-        lines_of(b"Der Hund.\rDie Katze.\rJa.\r")
-    assert lines_of(b"a\rb\rc\n") == ["a\rb\rc"]
+        lines_of(content)
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [(b"a\rb\rc\n", ["a\rb\rc"]), (b"a\rb\n", ["a\rb"]), (b"a\r", ["a"]), (b"a\r\n", ["a"])],
+)
+def test_a_carriage_return_within_a_line_stays(content, lines):
+    assert lines_of(content) == lines
 
 
 def test_a_file_is_read_while_thousands_of_others_are_open(tmp_path):

@@ -22,6 +22,7 @@ from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.cli.translate_config import load_translate_config
 from seq2seq.config.composition import describe_error
 from seq2seq.config.schema import load_config
+from seq2seq.data.tokenizers.words import CharacterTokenizer
 from seq2seq.inference.lines import BATCHES_PER_WINDOW
 from seq2seq.inference.tally import StreamCounts
 from seq2seq.inference.translations import EncodedLine, make_translation
@@ -420,13 +421,36 @@ def test_columns_that_become_one_sentence_are_named(caplog):
     )
 
 
+LOOPS = [
+    "aaaaa",
+    "dabcabcabcabc",
+    "abcdabcdcdcdcdcd",
+    "hahahahahahaha",
+    "Donaudampfschiffschiffschiffschiffschi",
+    "The street is wet today sister reads at is wet today sister reads at",
+    "1,000,000,000,000,000,000",
+    "Yes. Yes. Yes. Yes. Yes.",
+    "The rain fell all night on the old town and so so so so so so so",
+    "\u3053\u3093\u306b\u3061\u306f\u3053\u3093\u306b\u3061\u306f\u3053\u3093\u306b\u3061\u306f",
+    "- - - - - - - - -",
+    "the red man and the blue man and the red man and the blue man and",
+    "international-nationalnationalnational",
+]
+LONG = [
+    "abcdbadcb",
+    "No, no, said the man who had come from the town to see it",
+    "the man with the dog and the woman with the cat went to the market together",
+    "He bought 12 apples, 15 pears and 125 plums for 12.50 euros in the shop",
+]
+
+
 @pytest.mark.parametrize(
-    ("target", "is_loop"),
-    [("aaaaa", True), ("dabcabcabcabc", True), ("abcdabcdcdcdcdcd", True), ("abcdbadcb", False)],
+    ("target", "is_loop"), [*((each, True) for each in LOOPS), *((each, False) for each in LONG)]
 )
 def test_loops_are_told_from_long_translations(target, is_loop, caplog):
-    tokenizers = make_translator().tokenizers
-    [ids] = tokenizers.target.encode([target])
+    characters = CharacterTokenizer(sorted({*target} - {" "}))
+    tokenizers = make_translator().tokenizers._replace(target=characters)
+    [ids] = characters.encode([target])
     hypothesis = Hypothesis(ids, -1.0, -1.0, False, torch.zeros(1, len(ids), 2))
     counts = StreamCounts((), BEST)
 
