@@ -35,6 +35,16 @@ class Connection(H11Protocol):
             self.transport.close()
 
 
+class Server(uvicorn.Server):
+    """A server whose last answers close their connections."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # uvicorn would keep a connection open that is accepted at this moment, and cancel what its
+        # client asks until the timeout.
+        self.server_state.default_headers.append((b"connection", b"close"))
+        await super().shutdown(sockets)
+
+
 def without_query(record: logging.LogRecord) -> bool:
     """Cut the path in a line of uvicorn's access log at `?`, because a text or an API key may
     follow."""
@@ -44,12 +54,12 @@ def without_query(record: logging.LogRecord) -> bool:
     return True
 
 
-def make_server(service: Service, config: ServeConfig) -> uvicorn.Server:
+def make_server(service: Service, config: ServeConfig) -> Server:
     """Return a server for the service."""
     # uvicorn would warn about each request that asks for a WebSocket or is not HTTP.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     logging.getLogger("uvicorn.access").addFilter(without_query)
-    return uvicorn.Server(
+    return Server(
         uvicorn.Config(
             service.application(),
             http=Connection,
