@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> None:
 
     x, y = make_points()
     queries = torch.linspace(0, END, NUM_QUERIES, dtype=torch.float64)
-    average, fixed, learned = make_average(), make_gaussian(False), make_gaussian(True)
+    average, fixed, learned = make_average(), make_gaussian(), make_gaussian()
     before, after = fit_width(learned, x, y)
     print(f"leave-one-out error {before:.3f} at the start, {after:.3f} after {NUM_STEPS} steps")
 
@@ -82,9 +82,9 @@ def make_average() -> UniformAttention:
     return UniformAttention(UniformConfig(), query_size=1, key_size=1, value_size=1).double()
 
 
-def make_gaussian(is_learned: bool) -> GaussianAttention:
+def make_gaussian() -> GaussianAttention:
     """Build a Gaussian kernel over unprojected numbers; its width starts at 1."""
-    config = GaussianConfig(size=None, learned_inverse_width=is_learned)
+    config = GaussianConfig(size=None)
     return GaussianAttention(config, query_size=1, key_size=1, value_size=1).double()
 
 

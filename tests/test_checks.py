@@ -27,7 +27,7 @@ from seq2seq.config.schema import load_config
 from seq2seq.search.config import BeamConfig, EarlyStopping
 from seq2seq.search.registry import decoding_config_types
 
-WITHOUT_RANGE = {"seed", "decoding.seed", "tokenizer.sampling_nbest"}
+WITHOUT_RANGE = {"seed", "decoding.seed"}
 
 
 def every_config() -> list[Config]:

@@ -39,8 +39,6 @@ _UNIGRAM = SentencePieceConfig(
     name="unigram",
     vocabulary_size=60,
     joint=False,
-    character_coverage=1.0,
-    max_training_lines=1000,
     normalization=Normalization.identity,
     protect=[],
 )

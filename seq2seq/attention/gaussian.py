@@ -17,8 +17,6 @@ class GaussianConfig(AttentionConfig):
     size: Size | None = 256
     """Size of the projected queries and keys, D. None: no projections, so query and key sizes must
     be equal."""
-    learned_inverse_width: bool = True
-    """Learn the inverse width w of the kernel; otherwise w = 1."""
 
 
 @register_attention(GaussianConfig)
@@ -33,15 +31,14 @@ class GaussianAttention(Attention):
 
         >>> import torch
         >>> from seq2seq.attention.gaussian import GaussianAttention, GaussianConfig
-        >>> config = GaussianConfig(size=None, learned_inverse_width=False)
+        >>> config = GaussianConfig(size=None)
         >>> attention = GaussianAttention(config, query_size=1, key_size=1, value_size=1)
         >>> x = torch.tensor([[[0.0], [1.0], [2.0]]])
         >>> context, weights = attention(torch.ones(1, 1, 1), attention.prepare(x, values=x**2))
-        >>> context
+        >>> context.detach()
         tensor([[[1.5481]]])
     """
 
-    inverse_width: Tensor
     query_projection: nn.Linear | nn.Identity
     key_projection: nn.Linear | nn.Identity
 
@@ -60,10 +57,7 @@ class GaussianAttention(Attention):
                 f"(model.decoder.hidden_size) and key size {key_size} "
                 "(2 * model.encoder.hidden_size) must be equal; change one or give a size"
             )
-        if config.learned_inverse_width:
-            self.inverse_width = nn.Parameter(torch.ones(()))
-        else:
-            self.register_buffer("inverse_width", torch.ones(()), persistent=False)
+        self.inverse_width = nn.Parameter(torch.ones(()))
 
     def project_keys(self, keys: Tensor) -> Tensor:
         projected: Tensor = self.key_projection(keys)

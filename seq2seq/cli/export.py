@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from seq2seq.runtime.process import imports_in_one_line
 
 with imports_in_one_line():
-    from seq2seq.checks import Config, FilePath, Name
+    from seq2seq.checks import Config, FilePath
     from seq2seq.cli.command_line import run_command
     from seq2seq.export.folder import ExportPrecision
     from seq2seq.files.paths import expand_home
@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 _PACKAGES = ("onnx", "onnxscript", "onnxruntime")
 """Packages that the extra `onnx` installs."""
 _NUM_EXAMPLES = 4
+_CACHE = Path("data/cache")
+"""Directory that keeps onnxruntime-web, which a page needs."""
 
 
 class ExportFormat(Enum):
@@ -47,10 +49,6 @@ class ExportConfig(Config):
     precision: ExportPrecision
     examples: FilePath | None
     """Text file whose first lines the page offers as examples."""
-    cache_dir: FilePath
-    """Directory that keeps onnxruntime-web, which the page needs; it is downloaded once."""
-    license: Name | None
-    """License that the model card names; None: no license."""
     overwrite: bool
     """Whether to replace an earlier export."""
 
@@ -85,7 +83,6 @@ def _export_folder(config: ExportConfig) -> None:
         config.checkpoint,
         config.output,
         precision=config.precision,
-        license_name=config.license,
         overwrite=config.overwrite,
     )
     logger.info("wrote %s", config.output)
@@ -101,8 +98,7 @@ def _export_page(config: ExportConfig) -> None:
     if output.suffix != ".html" or output.is_dir():
         raise ValueError(f"output={output} must be a file that ends in .html with format=web")
     check_output(output, is_ours=True, overwrite=config.overwrite)
-    cache_dir = expand_home(config.cache_dir, key="cache_dir")
-    runtime = load_web_runtime(cache_dir)  # before the slow part, because it may fail
+    runtime = load_web_runtime(_CACHE)  # before the slow part, because it may fail
     examples = [] if config.examples is None else _first_lines(config.examples)
     with TemporaryDirectory() as directory:
         folder = Path(directory, "model")

@@ -13,7 +13,7 @@ from seq2seq.runtime.process import imports_in_one_line
 with imports_in_one_line():
     from tabulate import tabulate
 
-    from seq2seq.checks import Config, Count, FilePath, FilePaths, OneOf
+    from seq2seq.checks import Config, FilePath, FilePaths, OneOf
     from seq2seq.cli.command_line import run_command
     from seq2seq.cli.outputs import check_overwrites, open_output, write
     from seq2seq.evaluation.measures import MEASURES
@@ -57,8 +57,6 @@ class ScoreConfig(Config):
     output: FilePath | None
     """File for the scores; None: standard output."""
     output_format: ScoreFormat
-    significance_samples: Count | None
-    """Number of permutations of the significance test; None: sacreBLEU's default."""
 
     def __post_init__(self) -> None:
         Config.__post_init__(self)
@@ -107,7 +105,6 @@ def score_systems(config: ScoreConfig) -> None:
         scores = compare_systems(
             list(zip(config.hypotheses, hypotheses, strict=True)),
             references,
-            num_samples=config.significance_samples,
             rule=ScoringRule(bleu_tokenize, config.lowercase),
         )
         format_scores = _json if config.output_format is ScoreFormat.json else _table

@@ -183,7 +183,6 @@ class SampledCorpus:
                 list(itertools.islice(texts, _BLOCK)),
                 seed=seed,
                 alpha=self._config.sampling_alpha,
-                nbest=self._config.sampling_nbest,
             )
 
 

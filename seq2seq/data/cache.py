@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from seq2seq.checks import counted
 from seq2seq.data.batching import EncodedCorpus, IdRows, Integers
-from seq2seq.data.config import SAMPLING_KEYS, DataConfig, TokenizerConfig
+from seq2seq.data.config import SAMPLING_KEY, DataConfig, TokenizerConfig
 from seq2seq.data.corpus import Corpus, Pair
 from seq2seq.data.quality import PairRules, count_faults, hash_text, warn_of_shift, warn_of_text
 from seq2seq.data.tokenizers.interface import (
@@ -275,7 +275,7 @@ def encoding_key(corpus: Corpus, tokenizers: TokenizerPair, config: DataConfig) 
 
 def cached_tokenizers(config: TokenizerConfig, corpus: Corpus, cache_dir: str) -> TokenizerPair:
     """Load the tokenizers of a corpus and configuration; train them the first time."""
-    settings = {key: value for key, value in asdict(config).items() if key not in SAMPLING_KEYS}
+    settings = {key: value for key, value in asdict(config).items() if key != SAMPLING_KEY}
     text = [corpus.fingerprint, *corpus.languages]
     key = digest([_FORMAT, text, type(config).__name__, settings])
 

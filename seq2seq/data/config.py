@@ -25,8 +25,8 @@ from seq2seq.text.rules import PATTERNS, normalize
 # OmegaConf has no type for "a list or a dictionary"; `read_file_sets` checks the value.
 FileSets = Any
 
-SAMPLING_KEYS = ("sampling_alpha", "sampling_nbest")
-"""Keys of `SentencePieceConfig` that do not change the tokenizers."""
+SAMPLING_KEY = "sampling_alpha"
+"""Key of `SentencePieceConfig` that does not change the tokenizers."""
 _KEYS = ("files", "weight", "tag")
 _EXAMPLE = "{news: {files: [my/a.de,my/a.en], weight: 2}, talks: [my/b.tsv]}"
 
@@ -343,42 +343,23 @@ class SentencePieceConfig(TokenizerConfig):
     """
 
     joint: bool
-    """Whether both languages share one vocabulary."""
-    character_coverage: Annotated[float, Range(0.98, 1, hint="the range of SentencePiece")]
-    """Share of the text's characters that the vocabulary covers, in [0.98, 1]."""
-    max_training_lines: Annotated[int, Range(1, 1_000_000_000)]
-    """Maximum number of lines to train the tokenizer on; a longer text is sampled at random."""
-    restrict_target: bool = False
-    """Restrict the target side of a joint vocabulary to single characters and the tokens that the
-    target training text needs; true with `joint=true` unless set.
+    """Whether both languages share one vocabulary.
 
-    The output layer then has no other tokens. A token has the same id in both languages.
+    The output layer has only the tokens that the target training text needs, and single characters.
+    A token has the same id in both languages.
     """
     # Optional keys, which are off by default.
     sampling_alpha: Weight = 0.0
     """Strength of segmentation sampling; above 0, each epoch segments the training text
     differently. BPE: probability of leaving out a merge. Unigram: exponent of the segmentations'
     probabilities; smaller values give more variety."""
-    sampling_nbest: int = -1
-    """Number of best segmentations to draw from, for unigram models; -1 draws from all."""
 
     def __post_init__(self) -> None:
         TokenizerConfig.__post_init__(self)
-        if self.restrict_target and not self.joint:
+        if self.name == "bpe" and self.sampling_alpha > 1:
             raise ValueError(
-                "tokenizer.restrict_target=true takes the target's tokens from a joint vocabulary, "
-                "but tokenizer.joint=false; set both to true or both to false"
-            )
-        alpha, nbest = self.sampling_alpha, self.sampling_nbest
-        is_bpe = self.name == "bpe"
-        if is_bpe and alpha > 1:
-            raise ValueError(
-                f"tokenizer.sampling_alpha={alpha} is a probability with BPE and must be at most 1"
-            )
-        if nbest != -1 and (nbest < 2 or is_bpe):
-            raise ValueError(
-                f"tokenizer.sampling_nbest={nbest} must be -1 (all segmentations) or, with "
-                "tokenizer=unigram, at least 2; BPE has no list of best segmentations"
+                f"tokenizer.sampling_alpha={self.sampling_alpha} is a probability with BPE and "
+                "must be at most 1"
             )
 
 

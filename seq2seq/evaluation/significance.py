@@ -231,7 +231,7 @@ def compare_systems(
     systems: Sequence[tuple[str, Sequence[str]]],
     references: Sequence[Sequence[str]],
     *,
-    num_samples: int | None,
+    num_samples: int | None = None,
     rule: ScoringRule = DEFAULT_RULE,
 ) -> SystemScores:
     """Score systems by every measure of text, and test whether they differ from the first.

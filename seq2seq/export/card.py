@@ -48,7 +48,6 @@ def model_card(
     *,
     results: RunResults | None,
     precision: ExportPrecision,
-    license_name: str | None,
     folder_name: str,
 ) -> str:
     """Write the card as Markdown, with metadata for searching on Hugging Face."""
@@ -63,7 +62,6 @@ def model_card(
         name=folder_name,
         source=_quoted(config.data.source),
         target=_quoted(config.data.target),
-        license="" if license_name is None else f"license: {_quoted(license_name)}\n",
         path=_quoted(folder_name),
         sentence=_quoted(results.examples[0][0] if results else "..."),
         parameters=count_parameters(checkpoint.build_model()),

@@ -66,7 +66,6 @@ def export_model(
     output: str | Path,
     *,
     precision: ExportPrecision = ExportPrecision.fp32,
-    license_name: str | None = None,
     overwrite: bool = False,
 ) -> None:
     """Write a folder that `OnnxTranslator` and `Translator` load; it is complete or absent.
@@ -75,7 +74,6 @@ def export_model(
         checkpoint: A checkpoint file, or a run directory, which means its best.pt.
         output: The folder to write.
         precision: Type of the weights in the graphs.
-        license_name: License that the model card names, such as mit.
         overwrite: Whether to replace a folder that was exported before.
 
     Raises:
@@ -93,7 +91,6 @@ def export_model(
         loaded,
         results=read_results(path),
         precision=precision,
-        license_name=license_name,
         folder_name=folder.name,
     )
     with naming(folder), _whole_folder(folder) as hidden:

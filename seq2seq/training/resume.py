@@ -12,7 +12,7 @@ from seq2seq.config.serialization import (
     is_saved_config,
     load_saved_config,
 )
-from seq2seq.data.config import SAMPLING_KEYS
+from seq2seq.data.config import SAMPLING_KEY
 from seq2seq.data.tokenizers.interface import required_tags
 from seq2seq.files.paths import expand_home
 from seq2seq.runtime.distributed import Ranks
@@ -182,17 +182,16 @@ def load_initial_checkpoint(config: TrainConfig) -> Checkpoint | None:
             "these keys the values of the checkpoint, which are listed first"
         )
     tokenizer, target = checkpoint.config.tokenizer, checkpoint.config.data.target
-    if getattr(tokenizer, "restrict_target", False) and config.data.target != target:
+    if getattr(tokenizer, "joint", False) and config.data.target != target:
         raise ValueError(
             f"init_from={config.init_from} has only tokens of data.target={target}, not of "
-            f"{config.data.target}; train it with tokenizer.restrict_target=false, or use the "
-            "same language code in both runs"
+            f"{config.data.target}; use the same language code in both runs"
         )
     logger.info("weights and tokenizers of %s", checkpoint.origin)
     unused = [
         str(each)
         for each in differences
-        if each.key.startswith("tokenizer.") and not each.key.endswith(SAMPLING_KEYS)
+        if each.key.startswith("tokenizer.") and not each.key.endswith(SAMPLING_KEY)
     ]
     if unused:
         logger.warning(
@@ -219,7 +218,7 @@ def keep_tokenizer(config: TrainConfig, saved: TrainConfig) -> TrainConfig:
     """
     if type(config.tokenizer) is not type(saved.tokenizer):
         return config
-    names = {*SAMPLING_KEYS} & {each.name for each in fields(config.tokenizer)}
+    names = {SAMPLING_KEY} & {each.name for each in fields(config.tokenizer)}
     sampling = {name: getattr(config.tokenizer, name) for name in names}
     return replace(config, tokenizer=replace(saved.tokenizer, **sampling))
 

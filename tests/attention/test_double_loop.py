@@ -160,7 +160,7 @@ BY_TYPE = {"none": none, "multihead": multihead}
 @pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANTS.keys())
 def test_context_and_weights_equal_a_double_loop(config, dtype, tolerance, valid):
     attention, sources = tiny_attention(config, dtype=dtype), tiny_sources(config, dtype=dtype)
-    if getattr(config, "learned_inverse_width", False):
+    if config.name == "gaussian":
         attention.inverse_width.data.fill_(-0.75)
     given, seen = valid_and_mask(valid, num_steps=4)
     by_loop = BY_TYPE.get(config.name, single_head)

@@ -13,7 +13,7 @@ from seq2seq.attention.contract import check_attention
 from seq2seq.attention.dot import DotAttention, DotConfig
 from seq2seq.attention.normalizers import Normalizer
 
-GAUSSIAN = dataclasses.replace(attention_config("gaussian"), learned_inverse_width=True)
+GAUSSIAN = attention_config("gaussian")
 PLAIN_GAUSSIAN = dataclasses.replace(GAUSSIAN, size=None)
 
 

@@ -148,7 +148,7 @@ def test_help_has_all_keys_with_their_values(monkeypatch, capsys):
     out, err = capsys.readouterr()
     assert "Score files of translations by BLEU" in out
     assert "\n  hypotheses=??? reference=??? bleu_tokenize=auto " in out
-    assert out.endswith(" significance_samples=null\n")
+    assert out.endswith(" output_format=text\n")
     assert err == ""
 
 

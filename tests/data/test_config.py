@@ -119,10 +119,6 @@ SEVERAL = {"news": {"files": ["a.de", "a.en"], "weight": 2, "tag": "<x>"}, "talk
             for config in (UNIGRAM, BPE, WORDS, CHARACTERS)
         ),
         (BPE, {"sampling_alpha": 1.1}, "tokenizer.sampling_alpha=1.1 is a probability with BPE"),
-        (UNIGRAM, {"sampling_nbest": 1}, "tokenizer.sampling_nbest=1 must be -1 (all segm"),
-        (UNIGRAM, {"sampling_nbest": 0}, "tokenizer.sampling_nbest=0 must be -1 (all segm"),
-        (BPE, {"sampling_nbest": 5}, "tokenizer.sampling_nbest=5 must be -1 (all segm"),
-        (UNIGRAM, {"restrict_target": True}, "tokenizer.restrict_target=true takes the target's"),
         *(
             (WORDS, {"user_symbols": symbols}, f"tokenizer.{message}")
             for symbols, message in [

@@ -100,7 +100,7 @@ def test_threads_and_other_draws_change_nothing(name, data):
     found = []
 
     for number in range(3):
-        source.sample(["hundeleben"] * 3, seed=number, alpha=0.3, nbest=-1)
+        source.sample(["hundeleben"] * 3, seed=number, alpha=0.3)
         found.append([ids(corpus.epoch(number)) for corpus in corpora])
 
     assert found == [[each] * 3 for each in expected]

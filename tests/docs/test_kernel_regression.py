@@ -27,7 +27,7 @@ def leave_one_out_error(x: NDArray[np.float64], y: NDArray[np.float64], width: f
 
 def test_learned_width_is_the_best_for_points_left_out(example: ModuleType) -> None:
     x, y = example.make_points()
-    attention = example.make_gaussian(is_learned=True)
+    attention = example.make_gaussian()
 
     before, after = example.fit_width(attention, x, y)
 
@@ -66,7 +66,7 @@ def test_width_that_the_page_names_for_other_noise_is_learned(
     pattern = r"`NOISE` at (\S+) .*?, \$w\$ = (\S+),"
     ((noise, width),) = re.findall(pattern, PAGE.text, re.DOTALL)
     monkeypatch.setattr(example, "NOISE", float(noise))
-    attention = example.make_gaussian(is_learned=True)
+    attention = example.make_gaussian()
 
     example.fit_width(attention, *example.make_points())
 

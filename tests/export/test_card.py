@@ -20,12 +20,11 @@ RESULTS = RunResults(
 )
 
 
-def card(results=RESULTS, precision=ExportPrecision.fp32, license_name="mit"):
+def card(results=RESULTS, precision=ExportPrecision.fp32):
     return model_card(
         make_exportable(),
         results=results,
         precision=precision,
-        license_name=license_name,
         folder_name="shared",
     )
 
@@ -49,7 +48,7 @@ def test_card_names_languages_licence_scores_and_examples():
     found = metadata(text)
 
     assert found["language"] == ["de", "en"]
-    assert (found["license"], found["pipeline_tag"]) == ("mit", "translation")
+    assert found["pipeline_tag"] == "translation"
     [result] = found["model-index"][0]["results"]
     assert result["dataset"] == {"name": "grammar", "type": "grammar", "split": "test"}
     assert {each["type"]: each["value"] for each in result["metrics"]} == {
@@ -64,10 +63,9 @@ def test_card_names_languages_licence_scores_and_examples():
 
 
 def test_checkpoint_without_results_names_none():
-    text = card(results=None, license_name=None)
+    text = card(results=None)
 
     assert "model-index" not in metadata(text)
-    assert "license" not in metadata(text)
     assert "without the results of a run" in text
 
 

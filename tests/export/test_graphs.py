@@ -38,7 +38,7 @@ OTHERS = {
     ("location-normalizer=sparsemax", "bahdanau"): [*OPTIONS, "model.bridge=mean"],
     ("location", "conditional"): OPTIONS,
     ("none", "input_feeding"): OPTIONS,
-    ("dot", "input_feeding"): [*JOINT, "tokenizer.restrict_target=true"],
+    ("dot", "input_feeding"): JOINT,
     ("multihead-normalizer=entmax15", "conditional"): ["model.bridge=zero", *JOINT],
     ("uniform", "luong"): ["model.tied_embeddings=none"],
 }

@@ -71,7 +71,6 @@ def test_ids_and_texts_are_those_of_sentencepiece(corpus, lines, name, normaliza
         vocabulary_size=400,
         name=name,
         normalization=normalization,
-        character_coverage=0.9995,
     )
     tokenizer = plain_tokenizer(train_tokenizers(config, corpus).source)
     draw = random.Random(7)

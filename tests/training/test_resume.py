@@ -125,7 +125,6 @@ def corpora(folder: Path) -> tuple[str, ...]:
 
 
 RESTRICTED = (
-    "tokenizer.restrict_target=true",
     "model.tied_embeddings=all",
     "model.encoder.embedding_size=7",
 )

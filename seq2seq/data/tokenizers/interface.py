@@ -83,16 +83,13 @@ class Tokenizer(Protocol):
 class SamplingTokenizer(Tokenizer, Protocol):
     """A tokenizer that can draw one of several segmentations of a text."""
 
-    def sample(
-        self, lines: Sequence[str], *, seed: int, alpha: float, nbest: int
-    ) -> list[list[int]]:
+    def sample(self, lines: Sequence[str], *, seed: int, alpha: float) -> list[list[int]]:
         """Return the ids of a random segmentation of each line, without BOS and EOS.
 
         Args:
             lines: Text.
             seed: Seed in [0, 2**32); equal arguments give equal results.
             alpha: As `SentencePieceConfig.sampling_alpha`.
-            nbest: As `SentencePieceConfig.sampling_nbest`.
         """
 
 
@@ -177,11 +174,9 @@ class _Wrapper:
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         return self._encode(lines, self.inner.encode)
 
-    def sample(
-        self, lines: Sequence[str], *, seed: int, alpha: float, nbest: int
-    ) -> list[list[int]]:
+    def sample(self, lines: Sequence[str], *, seed: int, alpha: float) -> list[list[int]]:
         assert isinstance(self.inner, SamplingTokenizer)
-        return self._encode(lines, partial(self.inner.sample, seed=seed, alpha=alpha, nbest=nbest))
+        return self._encode(lines, partial(self.inner.sample, seed=seed, alpha=alpha))
 
     def _encode(self, lines: Sequence[str], encode: _Encode) -> list[list[int]]:
         raise NotImplementedError

@@ -30,6 +30,8 @@ from seq2seq.text.rules import IDENTITY, split_words
 logger = logging.getLogger(__name__)
 
 _SAMPLING = threading.Lock()
+_MOST_LINES = 1_000_000
+"""Maximum number of lines that a tokenizer is trained on."""
 _FULL_WIDTH = "\uff21"
 
 
@@ -63,15 +65,13 @@ class SentencePieceTokenizer:
         ids: list[list[int]] = self._processor.encode(list(lines))
         return ids
 
-    def sample(
-        self, lines: Sequence[str], *, seed: int, alpha: float, nbest: int
-    ) -> list[list[int]]:
+    def sample(self, lines: Sequence[str], *, seed: int, alpha: float) -> list[list[int]]:
         # The seed is global to the process. With one thread, each call restarts the seed's sequence
         # of random numbers.
         with _SAMPLING:
             set_random_generator_seed(seed)
             ids: list[list[int]] = self._processor.encode(
-                list(lines), enable_sampling=True, alpha=alpha, nbest_size=nbest, num_threads=1
+                list(lines), enable_sampling=True, alpha=alpha, nbest_size=-1, num_threads=1
             )
         return ids
 
@@ -118,10 +118,8 @@ class SentencePieceTokenizer:
         if config.joint:
             lines = (line for pair in corpus for line in (pair.source, pair.target))
             tokenizer = train(lines, label=f"{corpus.name} (both sides)")
-            if config.restrict_target:
-                targets = (pair.target for pair in corpus)
-                return _restrict_target(tokenizer, targets, is_bpe=config.name == "bpe")
-            return TokenizerPair(tokenizer, tokenizer)
+            targets = (pair.target for pair in corpus)
+            return _restrict_target(tokenizer, targets, is_bpe=config.name == "bpe")
         return TokenizerPair(
             train((pair.source for pair in corpus), label=f"{corpus.name} (source)"),
             train((pair.target for pair in corpus), label=f"{corpus.name} (target)"),
@@ -185,7 +183,7 @@ def _parts(label: str, ids: Mapping[str, int], *, is_bpe: bool) -> set[str]:
 def _train_side(
     config: SentencePieceConfig, lines: Iterable[str], *, label: str, span_symbols: Sequence[str]
 ) -> SentencePieceTokenizer:
-    sample = _sample(lines, limit=config.max_training_lines, label=label)
+    sample = _sample(lines, label=label)
     has_rules = config.normalization in (Normalization.nmt_nfkc, Normalization.nmt_nfkc_cf)
     model = BytesIO()
     try:
@@ -195,7 +193,7 @@ def _train_side(
             model_type=config.name,
             vocab_size=config.vocabulary_size,
             hard_vocab_limit=False,
-            character_coverage=config.character_coverage,
+            character_coverage=1.0,
             normalization_rule_name=config.normalization.value if has_rules else "identity",
             user_defined_symbols=list(span_symbols),
             # Decoding restores the text with all its spaces.
@@ -221,23 +219,23 @@ def _train_side(
     return tokenizer
 
 
-def _sample(lines: Iterable[str], *, limit: int, label: str) -> list[str]:
-    """Return all lines, or a uniform random sample if there are more than `limit`."""
-    # Reservoir sampling: after n lines, each line is in the sample with probability limit / n.
+def _sample(lines: Iterable[str], *, label: str) -> list[str]:
+    """Return all lines, or a uniform random sample of `_MOST_LINES`."""
+    # Reservoir sampling: after n lines, each is in the sample with probability _MOST_LINES / n.
     generator = random.Random(derive_seed(1, "tokenizer sample"))
     sample: list[str] = []
     num_lines = 0
     for num_lines, line in enumerate(lines, start=1):
-        if num_lines <= limit:
+        if num_lines <= _MOST_LINES:
             sample.append(line)
             continue
         place = int(generator.random() * num_lines)
-        if place < limit:
+        if place < _MOST_LINES:
             sample[place] = line
     if not any(sample):
         raise ValueError(f"{label}: no text to train a tokenizer on; give a corpus with pairs")
-    if num_lines > limit:
-        logger.info("%s: the tokenizer is trained on %d of %d lines", label, limit, num_lines)
+    if num_lines > _MOST_LINES:
+        logger.info("%s: the tokenizer is trained on %d of %d lines", label, _MOST_LINES, num_lines)
     return sample
 
 
@@ -246,8 +244,7 @@ def _training_error(config: SentencePieceConfig, error: RuntimeError, *, label: 
     if too_small:
         return (
             f"tokenizer.vocabulary_size={config.vocabulary_size} is too small for {label}, which "
-            f"has {too_small[1]} single characters and special tokens; raise it or lower "
-            f"tokenizer.character_coverage={config.character_coverage}"
+            f"has {too_small[1]} single characters and special tokens; raise it"
         )
     return (
         f"{label}: SentencePiece cannot train a {config.name} model with "

@@ -139,7 +139,6 @@ def test_tokenizers_trained_again_or_saved_or_sent_are_the_same(name, symbols, t
     sent: TokenizerPair = pickle.loads(pickle.dumps(tokenizers))  # as torch.distributed sends it
 
     for copies in (again, restored, sent):
-        assert (copies.source is copies.target) == (name == "joint")
         for before, after in zip(tokenizers, copies, strict=True):
             assert after is not before
             assert after.encode(lines) == before.encode(lines)
@@ -241,14 +240,14 @@ def test_sampling_never_splits_a_symbol(name, alpha):
     assert isinstance(tokenizer, SymbolTokenizer)
     lines = [source for source, _ in PAIRS]
 
-    drawn = [tokenizer.sample(lines, seed=s, alpha=alpha, nbest=-1) for s in range(50)]
+    drawn = [tokenizer.sample(lines, seed=s, alpha=alpha) for s in range(50)]
 
     for rows in drawn:
         for line, row in zip(lines, rows, strict=True):
             assert row[0] == tokenizer.encode([line.split()[0]])[0][0]
             assert tokenizer.decode(row) == line
     assert len({str(rows) for rows in drawn}) > 1
-    assert drawn[7] == tokenizer.sample(lines, seed=7, alpha=alpha, nbest=-1)
+    assert drawn[7] == tokenizer.sample(lines, seed=7, alpha=alpha)
 
 
 def test_leading_symbols_are_those_before_the_text(tagged):
