@@ -6,7 +6,6 @@ check, its message and the key reference all come from this annotation.
 
 import json
 import math
-import re
 from collections.abc import Iterable
 from dataclasses import MISSING, dataclass, fields
 from enum import Enum
@@ -195,15 +194,17 @@ def counted(number: int, name: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Escape the control characters of a text that a file may contain, but for tabs and line feeds.
+    """Escape the characters of a text that cannot be printed, but for tabs and line feeds.
 
-    On a terminal they could change the title or delete lines.
+    On a terminal, control characters could change the title or delete lines.
 
     Example:
         >>> print(visible("\x1b]0;title\x07"))
         \\x1b]0;title\\x07
     """
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found[0]):02x}", text)
+    return "".join(
+        each if each.isprintable() or each in "\t\n" else ascii(each)[1:-1] for each in text
+    )
 
 
 _MEANINGS: dict[type, tuple[type, str]] = {

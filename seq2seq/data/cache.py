@@ -254,7 +254,7 @@ def encode_corpus(
             config.max_length,
             corpus.place(counts["first_long"]),
         )
-    warn_of_text(name, counts, PairRules(config.source, config.target))
+    warn_of_text(name, counts)
     warn_of_shift(name, encoded)
     return encoded
 

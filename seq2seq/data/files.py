@@ -12,7 +12,15 @@ from seq2seq.data.config import DataConfig, FilesConfig, FileSet, read_file_sets
 from seq2seq.data.corpus import Corpora, Corpus, Pair, register_data, sha256
 from seq2seq.files.links import GoldLinks, check_links, parse_links
 from seq2seq.files.paths import check_readable, expand_home, file_sha256
-from seq2seq.files.text import MAX_LINE, count_lines, decode_line, is_gzip, open_text, too_long
+from seq2seq.files.text import (
+    MAX_LINE,
+    count_lines,
+    decode_line,
+    is_gzip,
+    open_text,
+    too_long,
+    unpacked_name,
+)
 from seq2seq.text.rules import is_blank, split_words
 
 logger = logging.getLogger(__name__)
@@ -78,8 +86,7 @@ def check_same_order(train: Sequence[FileSet], to_score: Sequence[FileSet]) -> N
 def _direction(files: FileSet) -> tuple[str, str]:
     """Return the parts, such as de and en, that only one of two file names has; "" if unknown."""
     source, target = (
-        Path(path).name.removesuffix(".gz").split(".")[1:]
-        for path in (files.paths[0], files.paths[:2][-1])
+        unpacked_name(Path(path)).split(".")[1:] for path in (files.paths[0], files.paths[:2][-1])
     )
     only_source, only_target = (
         ".".join(part for part in names if part not in others)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import numpy.typing as npt
@@ -24,14 +25,21 @@ from seq2seq.text.rules import digits, normalize
 
 logger = logging.getLogger(__name__)
 
+_MAX_CHARACTERS = 1000
+"""Maximum number of characters on a side."""
+_MAX_RATIO = 3
+"""Maximum ratio of the lengths of both sides, compared with the typical ratio of the pairs."""
+
 FAULTS: Mapping[str, str] = {
+    "damaged": "damaged, or too large to read",
     "encoding": "bytes that are not UTF-8; iconv -f CP1252 -t UTF-8 converts Western text",
     "columns": "another number of columns",
     "unfinished": "no finished translation",
+    "locked": 'a mark that it must not be translated (translate="no")',
     "header": "names of columns",
     "empty": "an empty side",
-    "long": "a side of more than {max_characters:,} characters",
-    "ratio": "a side more than {max_ratio:g} times as long as expected",
+    "long": f"a side of more than {_MAX_CHARACTERS:,} characters",
+    "ratio": f"a side more than {_MAX_RATIO} times as long as expected",
     "equal": "the same sentence on both sides",
     "swapped": "source and target in each other's language",
     "language": "a side in another language or script",
@@ -48,16 +56,25 @@ _TAG = re.compile(
     r"(?:\s+[\w:-]+\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s\"'<>]+))*\s*/?>",
     re.IGNORECASE,
 )
-_ENTITY = re.compile(r"&(?:[A-Za-z]\w*|#\d+|#x[\dA-Fa-f]+);")
+_ENTITY = re.compile(r"&(?:[A-Za-z]\w*|#\d{1,7}|#x[\dA-Fa-f]{1,6});")
+_MYRIADS = re.compile(r"\d[\u5343\u4e07\u842c\u5104\u4ebf\u5146\ub9cc\uc5b5\uc870]")
+"""A number before a unit of thousands or more in Chinese, Japanese or Korean."""
 _NUMBER = re.compile(r"\d+(?:[.,:'\u2019]\d+)*")
 _COLUMN_NAMES = {"source", "src", "target", "tgt", "trg", "text", "translation", "sentence"}
+_FEW_WORDS = re.compile(r"[^\W\d_][\w()/-]*(?: [\w()/-]+){0,2}")
+"""Up to three words without the punctuation of a sentence, such as the name of a column."""
 _CERTAIN = 20
 """A text counts as foreign if another language is more than this many times as probable."""
 _FEWEST_BYTES = 20
-"""Minimum number of bytes for guessing a language; shorter texts may be names."""
+"""Minimum number of bytes for guessing a language."""
+_LONGEST_NAME = 40
+"""Number of characters from which a text is neither a name nor a command, which may be foreign."""
 _MOST, _RARE = 0.5, 0.05
-"""Share that counts as most of the letters or texts, and minimum share of a side's letters for a
-script to belong to the side."""
+"""Share that counts as most of the letters or texts, and minimum share of a script that belongs to
+a side."""
+_FEWEST_PAIRS = 5
+"""Minimum number of pairs for comparing the first pair with the others."""
+_HOURS = 12
 _SLACK = 15
 """Number of characters that are added to both lengths, because the ratios of short texts vary."""
 _JAPANESE = dict.fromkeys(("HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA"), "CJK")
@@ -119,6 +136,7 @@ _IGNORED = _Ignored()
 
 _IN_NUMBER = re.compile(r"(?<=\d)[.,:/'\u2019-](?=\d)|(?<!\w)-(?=\d)|(?<=\d)\s?%")
 _DASHES = {0x2013: "-", 0x2212: "-"}
+_MARK = re.compile(r"[_&@#%*/\\]|\.\.\.|\u2026|:\Z")
 
 
 def text_key(text: str) -> str:
@@ -137,9 +155,29 @@ def text_key(text: str) -> str:
     return kept.translate(_IGNORED) or text
 
 
+def oddness(text: str) -> int:
+    """Return how far the spelling of a text is from ordinary, to choose among near duplicates.
+
+    Capitals within words, a small letter at the beginning, and marks that are no punctuation of a
+    sentence, such as those of a key to press, count.
+
+    Example:
+        >>> [oddness(text) for text in ("Delete", "delete", "_Delete", "DELETE")]
+        [0, 1, 2, 5]
+    """
+    is_small = next(filter(str.isalpha, text), "").islower()
+    inside = sum(map(str.isupper, text)) - sum(word[0].isupper() for word in text.split())
+    return is_small + inside + len(_MARK.findall(text))
+
+
 def hash_text(text: str) -> int:
     """Return a signed 64-bit number that only near duplicates share."""
-    content = text_key(text).encode("utf-8", "surrogatepass")
+    return hash_exactly(text_key(text))
+
+
+def hash_exactly(text: str) -> int:
+    """Return a signed 64-bit number that only equal texts share."""
+    content = text.encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "big", signed=True)
 
 
@@ -152,6 +190,18 @@ def _identifier() -> LanguageIdentifier:
 @lru_cache(maxsize=4)  # several rules ask for the same pair
 def _probabilities(text: str) -> dict[str, float]:
     return dict(_identifier().rank(text))
+
+
+@lru_cache(maxsize=4)
+def _most_probable(text: str) -> str:
+    return str(_identifier().classify(text)[0])
+
+
+@lru_cache
+def _known_code(language: str) -> str | None:
+    """Return the code of a language that can be recognized, or None."""
+    code = re.split("[-_]", language)[0].lower()
+    return code if code in _identifier().labels else None
 
 
 def guess_language(texts: Iterable[str]) -> str | None:
@@ -167,6 +217,16 @@ def _script(character: str) -> str:
     return _JAPANESE.get(name, name)
 
 
+def _usual_scripts(texts: Sequence[str]) -> set[str]:
+    """Return the scripts of a side; each text counts equally, whatever its length."""
+    shares = dict[str, float]()
+    for text in texts:
+        counts = _scripts(text)
+        for script in +counts:
+            shares[script] = shares.get(script, 0) + counts[script] / counts.total()
+    return {script for script, share in shares.items() if share >= _RARE * sum(shares.values())}
+
+
 def _scripts(text: str) -> Counter[str]:
     if text.isascii():
         return Counter({"LATIN": sum(map(str.isalpha, text))})
@@ -174,10 +234,25 @@ def _scripts(text: str) -> Counter[str]:
 
 
 def _numbers(text: str) -> set[str]:
-    """Return the digits of each number in a text, and of each part of these numbers."""
+    """Return the digits of each number in a text, and of each part of these numbers.
+
+    A number from 100 on also counts without zeros at its end, because the other language may have
+    5 thousand for 5,000; a year also as its last two digits, and an hour after noon also as an hour
+    of the clock.
+    """
     found = _NUMBER.findall(text)
     parts = [part for number in found for part in re.findall(r"\d+", number)]
-    return {digits(each).lstrip("0") for each in (*found, *parts)}
+    numbers = {digits(each).lstrip("0") for each in (*found, *parts)}
+    shortest = 1 if _MYRIADS.search(text) else 3
+    short = {
+        each[:end]
+        for each in numbers
+        if len(each) >= shortest
+        for end in range(len(each.rstrip("0")), len(each))
+    }
+    years = {each[2:].lstrip("0") for each in numbers if len(each) == 4}
+    hours = {each for each in numbers if len(each) == 2 and _HOURS < int(each) <= 2 * _HOURS}
+    return numbers | short | years | {str(int(each) - _HOURS) for each in hours}
 
 
 @dataclass
@@ -187,32 +262,28 @@ class PairRules:
     source: str = "source"
     """Language code of the sources; with any other name, the language is not checked."""
     target: str = "target"
-    max_characters: int = 1000
-    """Maximum number of characters on a side."""
-    max_ratio: float = 3.0
-    """Maximum ratio of the lengths of both sides, compared with the typical ratio of the pairs."""
     ignored: frozenset[str] = frozenset()
     """Keys of `FAULTS` that do not count as faults."""
     _scale: float = field(default=1.0, init=False)
     _own_scripts: list[set[str]] = field(default_factory=list, init=False)
+    _has_few_words: bool = field(default=False, init=False)
+    """Whether a pair of a few words each is typical."""
 
     def fit(self, pairs: Sequence[tuple[str, str]]) -> "PairRules":
         """Learn the ratio of lengths and the scripts of each side, and return the rules.
 
-        If most texts of a side are in another language, a warning says so, and languages are not
-        checked.
+        Each pair counts equally, so that no single one changes what is typical. If most texts of a
+        side are in another language, a warning says so, and languages are not checked.
 
         Args:
             pairs: Sources and targets; most of the pairs must be sound.
         """
+        pairs = [pair for pair in pairs if all(pair) and max(map(len, pair)) <= _MAX_CHARACTERS]
+        self._scale = median(len(target) / len(source) for source, target in pairs or [("-", "-")])
+        few_words = sum(all(map(_FEW_WORDS.fullmatch, pair)) for pair in pairs)
+        self._has_few_words = few_words > max(1, _RARE * len(pairs)) or len(pairs) < _FEWEST_PAIRS
         sides = list(zip(*pairs, strict=True)) or [(), ()]
-        lengths = [sum(map(len, side)) for side in sides]
-        self._scale = lengths[1] / lengths[0] if min(lengths) else 1.0
-        counts = [sum(map(_scripts, texts), Counter[str]()) for texts in sides]
-        self._own_scripts = [
-            {script for script, number in each.items() if number >= _RARE * each.total()}
-            for each in counts
-        ]
+        self._own_scripts = [_usual_scripts(texts) for texts in sides]
         for texts, name in zip(sides, ("source", "target"), strict=True):
             long = [text for text in texts if len(text.encode()) >= _FEWEST_BYTES]
             code = getattr(self, name)
@@ -228,10 +299,6 @@ class PairRules:
                 self.ignored |= {"swapped", "language"}
         return self
 
-    def describe(self, name: str) -> str:
-        """Return the description of a fault."""
-        return FAULTS[name].format(max_characters=self.max_characters, max_ratio=self.max_ratio)
-
     def fault(self, source: str, target: str, *, is_first: bool = False) -> str | None:
         """Return the key of the first of `FAULTS` that a pair has; later faults are not checked.
 
@@ -243,7 +310,7 @@ class PairRules:
         tests: dict[str, Callable[[], bool]] = {
             "header": lambda: is_first and self._names_columns(source, target),
             "empty": lambda: not (source and target),
-            "long": lambda: max(len(source), len(target)) > self.max_characters,
+            "long": lambda: max(len(source), len(target)) > _MAX_CHARACTERS,
             "ratio": lambda: self._differs_in_length(source, target),
             "equal": lambda: (
                 source == target
@@ -259,36 +326,50 @@ class PairRules:
         )
 
     def _names_columns(self, *texts: str) -> bool:
+        """Return whether the first pair of a table names its columns.
+
+        It does if its texts are usual names or the languages, or if they are a few words each and
+        the pairs of the table are sentences.
+        """
+        if texts[0] == texts[1] or not all(map(_FEW_WORDS.fullmatch, texts)):
+            return False
         names = _COLUMN_NAMES | {self.source.lower(), self.target.lower()}
-        return {text.lower() for text in texts} <= names and texts[0] != texts[1]
+        bases = {re.split("[-_]", text.lower())[0] for text in texts}
+        return bases <= names or not self._has_few_words
+
+    def may_name_columns(self, source: str, target: str) -> bool:
+        """Return whether a first pair is like names of columns, and other pairs are so too."""
+        return self._has_few_words and all(map(_FEW_WORDS.fullmatch, (source, target)))
 
     def _differs_in_length(self, source: str, target: str) -> bool:
         expected = _SLACK + self._scale * len(source)
         ratio = (_SLACK + len(target)) / expected
-        return max(ratio, 1 / ratio) > self.max_ratio
+        return max(ratio, 1 / ratio) > _MAX_RATIO
 
     def _doubt(self, text: str, code: str, instead: str | None = None) -> float:
-        """Return how many times as probable another language is; 0 if this is unknown."""
-        code = re.split("[-_]", code)[0].lower()
-        is_code = re.fullmatch("[a-z]{2,3}", code) is not None
-        if not is_code or len(text.encode()) < _FEWEST_BYTES or code not in _identifier().labels:
+        """Return how many times as probable another language is; 0 if it is not, or unknown."""
+        own = _known_code(code)
+        if own is None or len(text.encode()) < _FEWEST_BYTES or _most_probable(text) == own:
             return 0
         found = _probabilities(text)
         other = max(found.values()) if instead is None else found.get(instead, 0)
-        return other / max(found[code], sys.float_info.min)  # very long texts have exactly 0
+        return other / max(found[own], sys.float_info.min)  # very long texts have exactly 0
 
     def _is_swapped(self, source: str, target: str) -> bool:
-        doubts = [
-            self._doubt(source, self.source, self.target),
-            self._doubt(target, self.target, self.source),
-        ]
-        return min(doubts) > 1 and doubts[0] * doubts[1] > _CERTAIN
+        doubt = self._doubt(source, self.source, self.target)
+        if doubt <= 1:
+            return False
+        other_doubt = self._doubt(target, self.target, self.source)
+        return other_doubt > 1 and doubt * other_doubt > _CERTAIN
 
     def _is_foreign(self, text: str, side: int) -> bool:
-        if self._doubt(text, (self.source, self.target)[side]) > _CERTAIN:
+        may_be_name = len(text) < _LONGEST_NAME
+        if not may_be_name and self._doubt(text, (self.source, self.target)[side]) > _CERTAIN:
             return True
         counts = _scripts(text)
         own = sum(counts[script] for script in self._own_scripts[side])
+        if may_be_name:
+            own += counts["LATIN"]
         return len(text.encode()) >= _FEWEST_BYTES and own < _MOST * counts.total()
 
     @staticmethod
@@ -316,13 +397,12 @@ def count_faults(
     return found
 
 
-def warn_of_text(name: str, counts: Mapping[str, int], rules: PairRules) -> None:
+def warn_of_text(name: str, counts: Mapping[str, int]) -> None:
     """Warn about faulty pairs, and about a side with many unknown tokens.
 
     Args:
         name: Name of the corpus.
         counts: Numbers of tokens, and of faulty pairs as `count_faults` returns them.
-        rules: Rules that found the faults.
     """
     for side in ("source", "target"):
         unknown, tokens = counts[f"unknown_{side}_ids"], counts[f"{side}_ids"]
@@ -336,7 +416,7 @@ def warn_of_text(name: str, counts: Mapping[str, int], rules: PairRules) -> None
                 tokens,
                 side,
             )
-    kinds = [*MARKUP.items(), *((kind, rules.describe(kind)) for kind in FAULTS)]
+    kinds = [*MARKUP.items(), *FAULTS.items()]
     found = [
         f"{counts.get(kind, 0)} with {text}"
         for kind, text in kinds

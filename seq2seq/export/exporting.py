@@ -1,10 +1,8 @@
 """Export a checkpoint: graphs, weights, tokenizers and a model card in one folder."""
 
-import contextlib
 import copy
 import logging
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -37,7 +35,7 @@ from seq2seq.export.folder import (
 from seq2seq.export.graphs import quantize_graphs, write_graphs
 from seq2seq.export.search import Graphs, Integers, pad_sources
 from seq2seq.export.translator import OnnxTranslator
-from seq2seq.files.atomic import naming, temporary_path
+from seq2seq.files.atomic import naming, whole_folder
 from seq2seq.files.paths import expand_home
 from seq2seq.kernels import Kernels
 from seq2seq.kernels.products import kernels_in_use
@@ -93,7 +91,7 @@ def export_model(
         precision=precision,
         folder_name=folder.name,
     )
-    with naming(folder), _whole_folder(folder) as hidden:
+    with naming(folder), whole_folder(folder, replaces=overwrite) as hidden:
         (hidden / CARD).write_text(card, encoding="utf-8")
         _write(loaded, hidden, precision)
         # Exporting takes a while, and another process may have written the folder.
@@ -131,21 +129,6 @@ def _check_tokenizers(checkpoint: Checkpoint) -> None:
                 f"{checkpoint.origin} has tokenizer={checkpoint.config.tokenizer.name}{symbols}, "
                 "which cannot be exported; export a model with unigram or bpe"
             )
-
-
-@contextlib.contextmanager
-def _whole_folder(folder: Path) -> Iterator[Path]:
-    """Yield a hidden folder that replaces `folder` when the block ends without an error."""
-    hidden, old = temporary_path(folder), temporary_path(folder)
-    hidden.mkdir()
-    try:
-        yield hidden
-        if folder.exists():
-            folder.replace(old)
-        hidden.replace(folder)
-        shutil.rmtree(old, ignore_errors=True)
-    finally:
-        shutil.rmtree(hidden, ignore_errors=True)
 
 
 def _write(checkpoint: Checkpoint, folder: Path, precision: ExportPrecision) -> None:

@@ -5,15 +5,23 @@ import io
 import os
 import re
 import secrets
+import shutil
+import signal
+import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-_TEMPORARY = re.compile(r"\..+\.[0-9]+-[0-9a-f]{8,16}", re.DOTALL)
+_TEMPORARY = re.compile(r"\.(.+)\.[0-9]+-[0-9a-f]{8,16}", re.DOTALL)
 
 NewFile = Callable[[Path], BinaryIO]
 """Function that opens a file for writing, which appears at the path later."""
@@ -83,9 +91,9 @@ def write_text(path: Path, text: str) -> None:
 def whole_files() -> Iterator[NewFile]:
     """Yield a function that opens files, which get their names together when all are on disk.
 
-    Until then, each has a hidden name in the same directory. An error or an interrupt leaves
-    everything as it was before; a killed process also leaves hidden files, which `is_temporary`
-    recognizes.
+    Until then, each has a hidden name in the same directory. An error or a signal leaves everything
+    as it was before. A process that is killed leaves hidden files; the next one that writes a file
+    of the same name deletes them.
 
     Raises:
         OSError: A file cannot be written.
@@ -94,9 +102,11 @@ def whole_files() -> Iterator[NewFile]:
     with contextlib.ExitStack() as stack:
 
         def new_file(path: Path) -> BinaryIO:
+            _remove_abandoned(path)
             hidden = temporary_path(path)
             stack.callback(hidden.unlink, missing_ok=True)
             file = stack.enter_context(create_file(hidden, shown=path))
+            stack.enter_context(_marked_as_used(hidden))
             opened.append((file, hidden, path))
             return file
 
@@ -106,9 +116,45 @@ def whole_files() -> Iterator[NewFile]:
             with naming(path):
                 os.fsync(file.fileno())
             file.close()  # Windows cannot rename an open file.
-        for _, hidden, path in opened:
-            with naming(path):
-                hidden.replace(path)
+        with _signals_later():
+            for _, hidden, path in opened:
+                with naming(path):
+                    hidden.replace(path)
+
+
+@contextlib.contextmanager
+def whole_folder(folder: Path, *, replaces: bool = False) -> Iterator[Path]:
+    """Yield a hidden folder, which gets its name when the block ends without an error.
+
+    Args:
+        folder: The path to write; its parents are created.
+        replaces: Whether a folder with content is replaced; an empty one always is.
+
+    Raises:
+        OSError: The folder cannot be written, or has content.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    _remove_abandoned(folder)
+    hidden, old = temporary_path(folder), temporary_path(folder)
+    hidden.mkdir()
+    try:
+        with _marked_as_used(hidden):
+            yield hidden
+            for path in filter(Path.is_file, hidden.rglob("*")):
+                with path.open("r+b") as file, naming(folder / path.relative_to(hidden)):
+                    os.fsync(file.fileno())
+            with _signals_later(), naming(folder):
+                if replaces and folder.exists():
+                    folder.replace(old)
+                try:
+                    hidden.replace(folder)
+                except OSError:
+                    if old.exists():
+                        old.replace(folder)
+                    raise
+        shutil.rmtree(old, ignore_errors=True)
+    finally:
+        shutil.rmtree(hidden, ignore_errors=True)
 
 
 def temporary_path(path: Path) -> Path:
@@ -116,9 +162,59 @@ def temporary_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(8)}")
 
 
-def is_temporary(path: Path) -> bool:
-    """Return whether `temporary_path` made a name; only such files may be deleted."""
-    return _TEMPORARY.fullmatch(path.name) is not None
+def is_temporary(path: Path, *, of: str | None = None) -> bool:
+    """Return whether `temporary_path` made a name, of any path or of one with the name `of`."""
+    found = _TEMPORARY.fullmatch(path.name)
+    return found is not None and (of is None or found[1] == of)
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Delete what killed processes left when they wrote a file or folder of this name."""
+    for hidden in path.parent.glob(".*"):
+        if is_temporary(hidden, of=path.name):
+            # Another process may be faster, and Windows does not delete open files.
+            with contextlib.suppress(OSError), _marked_as_used(hidden) as is_free:
+                if is_free and hidden.is_dir():
+                    shutil.rmtree(hidden)
+                elif is_free:
+                    hidden.unlink()
+
+
+@contextlib.contextmanager
+def _marked_as_used(hidden: Path) -> Iterator[bool]:
+    """Lock a hidden file or folder; yield False if a process uses it, or if that is unknown."""
+    if fcntl is None:
+        yield True
+        return
+    descriptor = os.open(hidden, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # another process has locked it, or the file system has no locks
+        is_free = False
+    else:
+        is_free = True
+    try:
+        yield is_free
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _signals_later() -> Iterator[None]:
+    """Let signals that would end the process wait until the block has ended."""
+    received: list[int] = []
+    previous = {}
+    if threading.current_thread() is threading.main_thread():  # signals reach no other thread
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            if number := getattr(signal, name, None):  # Windows lacks SIGHUP
+                previous[number] = signal.signal(number, lambda each, _: received.append(each))
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+        for number in received:
+            signal.raise_signal(number)
 
 
 class DamagedFileError(ValueError):

@@ -50,7 +50,7 @@ def parse_links(text: str, *, where: str, base: int = 0) -> GoldLinks:
     """
     sure, possible = set(), set()
     for item in text.split():
-        match = re.fullmatch(r"([0-9]+)([-p])([0-9]+)", item)
+        match = re.fullmatch(r"([0-9]{1,9})([-p])([0-9]{1,9})", item)
         if match is None:
             raise ValueError(
                 f"{where}: {item!r} is not a link; write source-target, both counted from {base}, "

@@ -5,45 +5,174 @@ import contextlib
 import gzip
 import io
 import logging
+import lzma
 import os
+import re
 import select
 import sys
 import zlib
+from bz2 import BZ2Decompressor
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 
 from seq2seq.files.paths import check_readable, expand_home
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 logger = logging.getLogger(__name__)
 
 BYTE_ORDER_MARK = "\ufeff"
 _WIDE_SHARE = 0.4
-"""Smallest share of zero bytes that shows UTF-16 without a byte order mark."""
+"""Smallest share of zero bytes, and of others, that shows UTF-16 without a byte order mark."""
+STANDARD_INPUT = Path("-")
 MAX_LINE = 1 << 20
 """Maximum number of bytes in a line; longer lines are refused, to bound the memory."""
 CHUNK = 1 << 16
 """Number of bytes that are read at once."""
+_PACKED_CHUNK = 1 << 9
+"""Number of compressed bytes that are read at once, which may become thousands of times as many."""
+_LARGEST_WINDOW = 1 << 28
+"""Maximum number of bytes of memory for unpacking a file."""
 PATIENCE = 0.02
 """Seconds without new bytes after which a pipe counts as paused."""
 _DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error)
 """Errors of gzip files that are truncated, damaged or not compressed."""
 
 
+class _Decompressor(Protocol):
+    """The interface that the decompressors of lzma, bz2 and zstandard share."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+
+class _Unpacked(io.RawIOBase):
+    """The content of a compressed file, of which only a small part is in memory."""
+
+    def __init__(self, file: BinaryIO, create: Callable[[], _Decompressor]) -> None:
+        self._file = file
+        self._create = create
+        self._decompressor = create()
+        self._content = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer", /) -> int:
+        while not self._content:
+            unused = self._decompressor.unused_data if self._decompressor.eof else b""
+            packed = unused or self._file.read(_PACKED_CHUNK)
+            if self._decompressor.eof:
+                if not packed:
+                    return 0
+                self._decompressor = self._create()
+            elif not packed:
+                raise EOFError("it ends too early")
+            try:
+                self._content = memoryview(self._decompressor.decompress(packed))
+            except MemoryError:
+                raise
+            except Exception as error:  # each library has errors of its own
+                raise EOFError(str(error)) from error
+        target = memoryview(buffer).cast("B")
+        size = min(len(target), len(self._content))
+        target[:size], self._content = self._content[:size], self._content[size:]
+        return size
+
+
+def _create_zstandard() -> _Decompressor:
+    import zstandard
+
+    return zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW).decompressobj()
+
+
+_DECOMPRESSORS: dict[str, Callable[[], _Decompressor]] = {
+    ".bz2": BZ2Decompressor,
+    ".xz": lambda: lzma.LZMADecompressor(memlimit=_LARGEST_WINDOW),
+    ".zst": _create_zstandard,
+}
+PACKED = (".gz", *_DECOMPRESSORS)
+"""Endings of the files that `open_text` unpacks."""
+
+
 @contextlib.contextmanager
 def open_text(path: Path) -> Iterator[BinaryIO]:
-    r"""Open a plain or .gz file as bytes; only `\n` ends a line.
+    r"""Open a file as bytes, plain or with an ending of `PACKED`; only `\n` ends a line.
 
     Raises:
-        ValueError: A .gz file is damaged; this can also be found while it is read.
+        ValueError: A compressed file is damaged; this can also be found while it is read.
+        ModuleNotFoundError: The file ends in .zst, and zstandard is not installed.
     """
+    create = _DECOMPRESSORS.get(path.suffix.lower())
     try:
         with gzip.open(path) if is_gzip(path) else path.open("rb") as file:
+            if create is not None:
+                file = io.BufferedReader(_Unpacked(cast(BinaryIO, file), create))
             yield cast(BinaryIO, file)
+    except ModuleNotFoundError as error:
+        raise missing_package(f"reading {path}", error) from error
     except _DAMAGE as error:
-        raise damaged_gzip(str(path), error) from error
+        raise damaged_file(str(path), error) from error
+
+
+@contextlib.contextmanager
+def open_characters(
+    path: Path, *, declaration: re.Pattern[bytes] | None = None
+) -> Iterator[io.TextIOWrapper]:
+    r"""Open a file as `open_text` does, or standard input if it is `-`, and decode it.
+
+    A file with a byte order mark is UTF-8 or UTF-16. Another file has the encoding that it
+    declares, or UTF-8. Only `\n` ends a line. Bytes that cannot be decoded become surrogates (as
+    with `errors="surrogateescape"`), or U+FFFD if the file can declare its encoding.
+
+    Args:
+        path: Path of the file.
+        declaration: Pattern of the declaration of an encoding, in its first group.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: The file is no text (`check_is_text`), or is damaged.
+        ModuleNotFoundError: The file ends in .zst, and zstandard is not installed.
+    """
+    is_standard = path == STANDARD_INPUT
+    # Closing the file leaves standard input open.
+    with open(0, "rb", closefd=False) if is_standard else open_text(path) as file:
+        start = cast(io.BufferedReader, file).peek(CHUNK)
+        encoding = "utf-8-sig"
+        if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            encoding = "utf-16"
+        else:
+            check_is_text("standard input" if is_standard else str(path), start)
+            named = declaration and declaration.search(start)
+            if named and not start.startswith(codecs.BOM_UTF8):
+                encoding = _known_encoding(named[1].decode("ascii"), path)
+        errors = "surrogateescape" if declaration is None and encoding != "utf-16" else "replace"
+        yield io.TextIOWrapper(file, encoding=encoding, errors=errors, newline="\n")
+
+
+def _known_encoding(name: str, path: Path) -> str:
+    """Return an encoding that a file declares in ASCII; UTF-8 with a warning if it is unknown."""
+    try:
+        b"".decode(name)
+        is_wide = codecs.lookup(name).name.startswith(("utf-16", "utf-32"))
+        return "utf-8-sig" if is_wide or codecs.lookup(name).name == "utf-8" else name
+    except LookupError:
+        logger.warning("%s: the encoding %r is unknown; it is read as UTF-8", path, name)
+        return "utf-8-sig"
+
+
+def missing_package(task: str, error: ModuleNotFoundError) -> ModuleNotFoundError:
+    """Return the error for a package of the extra `prepare` that is not installed."""
+    return ModuleNotFoundError(
+        f"{task} needs {error.name}; run: pip install 'attention-seq2seq[prepare]'"
+    )
 
 
 def count_lines(path: Path, *, name: str) -> int:
@@ -98,8 +227,8 @@ def check_is_text(name: str, start: bytes) -> None:
     """
     if start.startswith(_PACKED):
         raise ValueError(
-            f"{name} is compressed; unpack it, or end its name in .gz if it is gzip, or save a "
-            "spreadsheet as text"
+            f"{name} is compressed; unpack it, or end its name in .gz if it is gzip, or in .xlsx "
+            "or .ods if it is a spreadsheet for seq2seq-prepare"
         )
     if encoding := _wide_encoding(start):
         raise ValueError(
@@ -118,7 +247,7 @@ def _wide_encoding(start: bytes) -> str | None:
     """
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # neither occurs in UTF-8
         return "UTF-16"
-    if len(start) < 4 or start.count(0) <= _WIDE_SHARE * len(start):
+    if len(start) < 4 or not _WIDE_SHARE < start.count(0) / len(start) <= 1 - _WIDE_SHARE:
         return None
     return "UTF-16LE" if start[1::2].count(0) > start[::2].count(0) else "UTF-16BE"
 
@@ -131,16 +260,21 @@ def too_long(name: str, number: int) -> ValueError:
     )
 
 
+def unpacked_name(path: Path) -> str:
+    """Return the name of a file without an ending of `PACKED`."""
+    return path.stem if path.suffix.lower() in PACKED else path.name
+
+
 def is_gzip(path: Path) -> bool:
     """Return whether the name of a file says that it is gzipped."""
     return path.suffix.lower() == ".gz"
 
 
-def damaged_gzip(name: str, error: Exception) -> ValueError:
-    """Return the error for a gzip file that is cut off, damaged or not gzipped."""
+def damaged_file(name: str, error: Exception) -> ValueError:
+    """Return the error for a compressed file that is cut off or damaged, or not compressed."""
     return ValueError(
-        f"{name}: damaged or incomplete gzip file ({error}); create it again, or rename it if it "
-        "is plain text"
+        f"{name}: damaged or incomplete compressed file ({error}); create it again, or rename it "
+        "if it is plain text"
     )
 
 
@@ -220,7 +354,7 @@ class LineReader:
         try:
             return self._file.read(CHUNK)
         except _DAMAGE as error:
-            raise damaged_gzip(self.name, error) from error
+            raise damaged_file(self.name, error) from error
 
     def _decode(self, line: bytes, number: int) -> str:
         try:

@@ -63,18 +63,21 @@ def is_first_process() -> bool:
 
 @contextlib.contextmanager
 def interrupts_in_one_line() -> Iterator[None]:
-    """At Ctrl-C or SIGTERM, print one line to stderr and exit with the code that shells expect."""
-    handler = signal.getsignal(signal.SIGTERM)
-    is_ours = handler is signal.SIG_DFL and _is_main_thread()
-    if is_ours:
-        signal.signal(signal.SIGTERM, _end)
+    """At Ctrl-C, SIGTERM or SIGHUP, print one line to stderr and exit with the code that shells
+    expect."""
+    numbers = [signal.SIGTERM, *([] if os.name == "nt" else [signal.SIGHUP])]
+    ours = [each for each in numbers if signal.getsignal(each) is signal.SIG_DFL]
+    if not _is_main_thread():
+        ours = []
+    for number in ours:
+        signal.signal(number, _end)
     try:
         yield
     except KeyboardInterrupt:
         _end(signal.SIGINT)
     finally:
-        if is_ours:
-            signal.signal(signal.SIGTERM, handler)
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
 
 
 @contextlib.contextmanager

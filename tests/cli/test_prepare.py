@@ -6,8 +6,8 @@ import re
 import pytest
 
 from seq2seq.cli.command_line import load_command
-from seq2seq.cli.prepare import Kept, PrepareConfig, prepare, split
-from seq2seq.data.quality import text_key
+from seq2seq.cli.prepare import Judgement, PrepareConfig, prepare, split
+from seq2seq.data.quality import hash_text, text_key
 
 NAMES = ["Anna", "Ben", "Clara", "Dora", "Emil", "Frieda", "Georg", "Hanna", "Ida", "Jakob"]
 VERBS = [("sieht", "sees"), ("kennt", "knows"), ("sucht", "looks for"), ("mag", "likes")]
@@ -65,27 +65,38 @@ def test_every_pair_is_in_one_set_or_among_the_dropped(tmp_path, table, capsys):
     assert [fault for _, fault, _, _ in dropped] == names
     assert dropped[1][0] == f"{table}:{len(PAIRS) + 2}"
     printed = capsys.readouterr().out
-    assert re.findall("cleaned        1  (.*)\n", printed) == ["HTML entities", "HTML tags"]
+    assert re.findall("cleaned        1  (.*)\n", printed) == ["HTML tags", "HTML entities"]
     assert f"dropped        1  an empty side\n{'':18}all.tsv:402:  | Nothing.\n" in printed
     assert "Next: python train.py data=files 'data.train=[" in printed
 
 
-def test_held_out_pairs_share_no_side_with_others_and_hardly_move(tmp_path):
+def judged(pairs):
+    judgement = Judgement(len(pairs))
+    for index, pair in enumerate(pairs):
+        judgement.hashes[:2, index] = [hash_text(side) for side in pair]
+    return judgement
+
+
+def sets_of(pairs, **sizes):
+    chosen = split(judged(pairs), **sizes)
+    return [[pair for pair, own in zip(pairs, chosen, strict=True) if own == at] for at in range(3)]
+
+
+def test_held_out_pairs_share_no_side_with_others_and_hardly_move():
     chosen = random.Random(1).sample(PAIRS, 300)
     repeated = [(chosen[0][0].lower(), "Another translation."), ("Noch ein Satz.", chosen[1][1])]
-    kept = [Kept(*pair, tuple(hash(text_key(side)) for side in pair)) for pair in chosen + repeated]
+    kept = chosen + repeated
 
-    sets = split(kept, valid=40, test=None)
-    fewer = split(kept[10:], valid=40, test=None)
+    sets = sets_of(kept, valid=40, test=None)
 
-    assert [len(sets[name]) for name in ("train", "valid", "test")] == [247, 40, 15]
-    for name in ("valid", "test"):
+    assert [len(pairs) for pairs in sets] == [247, 40, 15]
+    for at in (1, 2):
         for side in (0, 1):
-            own = {text_key(pair[side]) for pair in sets[name]}
-            others = [pair for other in sets if other != name for pair in sets[other]]
+            own = {text_key(pair[side]) for pair in sets[at]}
+            others = [pair for other in range(3) if other != at for pair in sets[other]]
             assert own.isdisjoint(text_key(pair[side]) for pair in others)
-    assert len({*sets["valid"]} & {*fewer["valid"]}) > 30
-    assert "valid" not in split(kept, valid=0, test=0)
+    assert len({*sets[1]} & {*sets_of(kept[10:], valid=40, test=None)[1]}) > 30
+    assert sets_of(kept, valid=0, test=0)[1] == []
 
 
 def test_kept_kinds_and_markup_stay(tmp_path, table):
@@ -129,12 +140,14 @@ def test_short_texts_have_no_language_of_their_own(tmp_path, capsys):
     ("keys", "message"),
     [
         (["output=null"], "output needs a value; give output=DIRECTORY, or check=true"),
-        (["keep=[empty]"], "keep=empty: it must be one of: long, ratio,"),
+        (["keep=[empty]"], "keep=empty: it must be one of: header, long,"),
         (
             ["valid=399", "test=3"],
             "401 of 401 pairs have a source .* too few for valid=399 and test=3",
         ),
         (["columns=[de,fr]"], "choose the source and the target"),
+        (["source=../de"], r"'\.\./de' cannot be a language, which ends the names of files"),
+        (["source=-rf"], "'-rf' cannot be a language"),
     ],
 )
 def test_what_cannot_be_done_is_refused_and_nothing_is_written(tmp_path, table, keys, message):
@@ -144,23 +157,148 @@ def test_what_cannot_be_done_is_refused_and_nothing_is_written(tmp_path, table, 
     assert [*tmp_path.iterdir()] == [table]
 
 
-def test_a_text_without_a_sound_pair_is_refused_after_its_report(tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("text", "message", "fault"),
+    [
+        (b"\ta\n\n", "no pair is left; look at the faults above", "an empty side"),
+        (b"\xe4\ta\nb\tc\n", "50% of the rows are not UTF-8; convert", "bytes that are not UTF-8"),
+    ],
+)
+def test_a_text_without_sound_pairs_is_refused_after_its_report(
+    tmp_path, capsys, text, message, fault
+):
     table = tmp_path / "all.tsv"
-    table.write_bytes(b"\xe4\ta\n\n")
+    table.write_bytes(text)
 
-    with pytest.raises(ValueError, match="no pair is left; look at the faults above"):
+    with pytest.raises(ValueError, match=message):
         prepare(load_command("prepare", PrepareConfig, [f"input={table}", "check=true"]))
 
-    assert "bytes that are not UTF-8" in capsys.readouterr().out
+    assert fault in capsys.readouterr().out
 
 
-def test_no_file_is_replaced(tmp_path, table):
+def test_a_directory_with_content_is_refused_and_an_empty_one_is_used(tmp_path, table):
     folder = tmp_path / "out"
     folder.mkdir()
-    (folder / "valid.en").write_text("mine\n")
+    run(tmp_path, table)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
 
-    with pytest.raises(FileExistsError, match=r"valid\.en exists; give another output"):
+    with pytest.raises(FileExistsError, match="out exists and is not an empty directory; give"):
         run(tmp_path, table)
 
-    assert [path.name for path in folder.iterdir()] == ["valid.en"]
-    assert (folder / "valid.en").read_text() == "mine\n"
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert len(before) == 7
+
+
+GOOD = [f"{source}\t{target}" for source, target in PAIRS]
+
+
+def dropped_of(folder):
+    lines = (folder / "dropped.tsv").read_text("utf-8", "surrogateescape").splitlines()
+    return [tuple(line.split("\t")[1:]) for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("bad", "faults"),
+    [
+        (["x y " * 500_000 + "\tb"], ["columns"]),  # over the limit of a line
+        (["x y " * 100_000 + "\tb"], ["long"]),
+        (["\u0434\u0430 " * 30_000 + "\t" + "yes " * 30_000] * 10, ["long"] * 10),
+        (["a\tb\tc\td"], ["columns"]),
+        (["Export vom 3.5.", ""], ["columns", "empty"]),
+        ([PAIRS[0][1] + "\t" + PAIRS[0][0]], ["swapped"]),
+        (["\0\0\0\t\0\0"], ["empty"]),
+        (["Ein \ufffd Hund.\tA dog."], ["encoding"]),
+        (["Ein &#" + "9" * 4301 + "; Hund.\t" + "A dog. " * 600], ["long"]),
+    ],
+)
+def test_no_sound_pair_is_dropped_because_of_a_bad_one(tmp_path, bad, faults):
+    (tmp_path / "all.tsv").write_text("".join(f"{line}\n" for line in (*bad, *GOOD)))
+
+    folder = run(tmp_path, tmp_path / "all.tsv", "valid=0", "test=0")
+
+    assert pairs_of(folder, "train") == PAIRS
+    assert [fault for fault, *_ in dropped_of(folder)] == faults
+
+
+NEAR = [
+    ("SEHT DEN HUND AN!", "LOOK AT THE DOG!"),
+    ("Seht den Hund an.", "Look at the dog."),
+    ("_L\u00f6schen", "_Delete"),
+    ("L\u00f6schen", "Delete"),
+    ("Su_chen:", "Sear_ch:"),
+    ("Suchen", "Search"),
+    ("suchen", "search"),
+    ("&Umbenennen\u2026", "&Rename\u2026"),
+    ("Umbenennen", "Rename"),
+    ("Ja!", "Yes!"),
+    ("Ja.", "Yes."),
+    ("Umbenennen", "Rename"),
+]
+
+
+@pytest.mark.parametrize(
+    ("markup", "expected"),
+    [
+        ("remove", [1, 3, 5, 8, 9]),
+        ("keep", [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]),
+    ],
+)
+def test_the_ordinary_one_of_near_duplicates_stays(tmp_path, markup, expected):
+    table = tmp_path / "all.tsv"
+    table.write_text("".join(f"{source}\t{target}\n" for source, target in (*PAIRS, *NEAR)))
+
+    folder = run(tmp_path, table, "valid=0", "test=0", f"markup={markup}")
+
+    assert pairs_of(folder, "train")[len(PAIRS) :] == [NEAR[index] for index in expected]
+
+
+@pytest.mark.parametrize(
+    ("first", "is_header"),
+    [
+        ("German\tEnglish", True),
+        ("de_DE\ten_US", True),
+        ("Original\t\u00dcbersetzung", True),
+        ("deu\teng", True),
+        ("de_text\ten_text", True),
+        ("Source text\tTarget text", True),
+        ("Text (de)\tText (en)", True),
+        ("\u539f\u6587\t\u8bd1\u6587", True),
+        ("Ja.\tYes.", False),
+        ("Anna sieht Ben.\tAnna sees Ben.", False),
+        ("Tom\tTom", False),
+    ],
+)
+def test_a_first_row_of_names_is_no_pair(tmp_path, first, is_header):
+    (tmp_path / "all.tsv").write_text("".join(f"{line}\n" for line in (first, *GOOD)))
+
+    folder = run(tmp_path, tmp_path / "all.tsv", "valid=0", "test=0")
+
+    assert ([fault for fault, *_ in dropped_of(folder)] == ["header"]) is is_header
+
+
+def test_a_first_row_like_all_others_is_a_pair_and_named(tmp_path, caplog):
+    table = tmp_path / "all.tsv"
+    table.write_text("".join(f"Wort{name}\tword{name}\n" for name in NAMES))
+
+    folder = run(tmp_path, table, "valid=0", "test=0")
+
+    assert pairs_of(folder, "train")[0] == ("WortAnna", "wordAnna")
+    assert "if they name the columns, give columns=[WortAnna,wordAnna]" in caplog.text
+
+
+def test_control_characters_of_the_text_do_not_reach_the_terminal(tmp_path, capsys):
+    (tmp_path / "all.tsv").write_text("\x1b]0;x\x07\u202ea\t\n" + "\n".join(GOOD))
+
+    run(tmp_path, tmp_path / "all.tsv")
+
+    assert r"all.tsv:1: \x1b]0;x\x07\u202ea | " in (printed := capsys.readouterr().out)
+    assert "\x1b" not in printed
+
+
+def test_line_breaks_that_become_spaces_are_counted(tmp_path, capsys):
+    table = tmp_path / "all.csv"
+    table.write_text("".join(f"{line}\n" for line in ("Ja,Yes", '"Ein\nHund","A\ndog"')))
+
+    run(tmp_path, table)
+
+    assert "cleaned        1  line breaks, which became spaces" in capsys.readouterr().out

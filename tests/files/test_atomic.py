@@ -3,7 +3,10 @@
 import errno
 import os
 import random
+import signal
 import stat
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -18,6 +21,7 @@ from seq2seq.files.atomic import (
     temporary_path,
     whole_file,
     whole_files,
+    whole_folder,
 )
 
 
@@ -67,6 +71,91 @@ def test_none_of_several_files_gets_its_name_when_one_fails(tmp_path, monkeypatc
 
     assert raised.value.filename == str(tmp_path / "ab"[failing - 1])
     assert contents(tmp_path) == {"a": b"before"}
+
+
+SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+
+
+@pytest.fixture
+def ends_at_signals():
+    """Let each signal raise an error, as a command does."""
+
+    def end(number, frame):
+        raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, end) for number in SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_between_the_renames_waits_for_the_last_one(
+    tmp_path, monkeypatch, ends_at_signals, number
+):
+    rename = Path.replace
+
+    def replace(path, target):
+        os.kill(os.getpid(), number)
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    with pytest.raises(SystemExit), whole_files() as new_file:
+        for name in "ab":
+            new_file(tmp_path / name).write(b"all")
+
+    assert contents(tmp_path) == {"a": b"all", "b": b"all"}
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+from seq2seq.files.atomic import whole_files, whole_folder
+from seq2seq.runtime.process import interrupts_in_one_line
+folder = Path(sys.argv[1])
+with interrupts_in_one_line(), whole_folder(folder / "out") as hidden, whole_files() as new_file:
+    (hidden / "part").write_bytes(b"half")
+    new_file(folder / "file").write(b"half")
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("number", [*SIGNALS, signal.SIGKILL])
+def test_what_a_killed_process_leaves_is_deleted_by_the_next_one(tmp_path, number):
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    with process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        with whole_files() as new_file:  # while the other process is at work
+            new_file(tmp_path / "file").write(b"first")
+        during = len(list(tmp_path.glob(".*")))
+        process.send_signal(number)
+
+    left = list(tmp_path.glob(".*"))
+    assert (during, len(left)) == (2, 2 if number == signal.SIGKILL else 0)
+    with whole_files() as new_file, whole_folder(tmp_path / "out") as folder:
+        (folder / "part").write_bytes(b"all")
+        new_file(tmp_path / "file").write(b"all")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "out"]
+    assert contents(tmp_path / "out") == {"part": b"all"}
+
+
+@pytest.mark.parametrize("replaces", [False, True])
+def test_a_folder_with_content_is_replaced_only_if_asked(tmp_path, replaces):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine").write_bytes(b"before")
+    try:
+        with whole_folder(tmp_path / "out", replaces=replaces) as folder:
+            (folder / "new").write_bytes(b"all")
+    except OSError as error:
+        assert (error.filename, replaces) == (str(tmp_path / "out"), False)
+
+    expected = {"new": b"all"} if replaces else {"mine": b"before"}
+    assert contents(tmp_path / "out") == expected
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 @pytest.mark.parametrize("mask", [0o022, 0o077])

@@ -183,7 +183,7 @@ def test_a_damaged_packed_file_is_refused_by_name(tmp_path, content):
     (tmp_path / "a.gz").write_bytes(content)
 
     with pytest.raises(
-        ValueError, match=r"^input=\S+a\.gz: damaged or incomplete gzip file"
+        ValueError, match=r"^input=\S+a\.gz: damaged or incomplete compressed file"
     ) as caught:
         read_named(tmp_path / "a.gz")
 

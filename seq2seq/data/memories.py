@@ -1,0 +1,354 @@
+"""Read translation memories (TMX, XLIFF) and PO files unit by unit, past what is damaged."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from io import TextIOBase
+from itertools import islice, product
+from typing import Any, cast
+from xml.etree.ElementTree import Element, TreeBuilder
+from xml.parsers import expat
+
+from seq2seq.files.text import CHUNK, MAX_LINE
+
+_UNITS = ("tu", "trans-unit", "segment")
+_UNIT_START = re.compile(rf"<(?:\w+:)?(?:{'|'.join(_UNITS)})[\s>]".encode())
+_LONGEST_START = 32
+"""Number of bytes at the end of a part in which a unit may begin that the next part completes."""
+_UNFINISHED = ("new", "initial", "needs-")
+"""Beginnings of the states of XLIFF targets that are not translated yet."""
+_DEEPEST = 100
+"""Maximum number of elements within each other."""
+_MOST_PAIRS = 100
+"""Maximum number of pairs that the variants of a unit make, and of forms of a plural."""
+_MOST_WAITING = 200
+"""Number of units of a TMX file among which two languages must occur."""
+_UNFINISHED_UNIT = "the unit before does not end"
+_TOO_LARGE = "too large"
+"""Line in place of the rest of a message, which is damaged by it."""
+_PO_TEXT = re.compile(r'(?:msg[\w\[\]]+\s*)?"(?:[^"\\]|\\.)*"')
+
+Record = tuple[int, str, str, str | None]
+"""Number of a unit or line, source, target and fault."""
+
+
+@dataclass
+class Languages:
+    """The languages of the sources and of the targets; None until a file names them."""
+
+    source: str | None
+    target: str | None
+
+    def add(self, source: str | None, target: str | None) -> None:
+        """Take over the languages that a file names, unless they are chosen.
+
+        Raises:
+            ValueError: The file has other languages than the chosen ones.
+        """
+        named = _base(source), _base(target)
+        if named[0] == named[1]:  # two varieties of a language
+            named = source, target
+        for chosen, own in zip((self.source, self.target), named, strict=True):
+            codes = [_base(each) or "" for each in (chosen, own)]
+            if codes[0] != codes[1] and all(re.fullmatch("[a-z]{2,3}", code) for code in codes):
+                raise ValueError(
+                    f"the texts are in {own}, not in {chosen}; correct source and target, and "
+                    "read files of other languages by a command of their own"
+                )
+        self.source, self.target = self.source or named[0], self.target or named[1]
+
+
+def _code(language: str) -> str:
+    return language.lower().replace("_", "-")
+
+
+def _base(language: str | None) -> str | None:
+    """Return a language without its variety, such as de for de-AT."""
+    return _code(language).split("-")[0] if language else None
+
+
+class _UnitParser:
+    """Parser of the units of a TMX or XLIFF file; after damage, it goes on with the next unit."""
+
+    def __init__(self) -> None:
+        self.sources, self.targets = set[str](), set[str]()
+        """Languages that the file names; not those of each text."""
+        self.units: list[Element | str] = []
+        """Complete units; a text says what is wrong with a damaged one."""
+        self.is_lost = False
+        """Whether only the beginning of a unit can be parsed."""
+        self.line = 1
+        """Number of the line where the parser started, or where it found damage."""
+        self._unit: TreeBuilder | None = None
+        self._unit_size = 0
+        self._open: list[tuple[str, bool]] = []
+        """Tags of the elements that are open, and whether their text may be translated."""
+        self._above: list[tuple[str, bool]] = []
+        """The elements around the last unit."""
+        self.start()
+
+    def start(self) -> None:
+        """Start within the elements around the last unit, as if that unit had been sound."""
+        self.is_lost, self._open = False, self._above.copy()
+        self._parser = expat.ParserCreate("utf-8")
+        self._parser.buffer_text = True
+        start = "".join(f"<{tag}>" for tag, _ in self._open).encode()
+        self._parser.Parse(start, False)
+        self._num_parsed = len(start)
+        self._parser.StartElementHandler = self._begin
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._add_text
+
+    def parse(self, data: bytes, *, is_last: bool) -> bytes:
+        """Parse the next part of the file; if it is damaged, return what follows the damage."""
+        try:
+            self._parser.Parse(data, is_last)
+            if self._num_parsed + len(data) - self._parser.CurrentByteIndex > MAX_LINE:
+                raise ValueError("a part that does not end")
+        except (expat.ExpatError, ValueError) as error:
+            self.line += self._parser.CurrentLineNumber - 1
+            self.units.append(f"{str(error).partition(':')[0]} in line {self.line:,}")
+            if self._unit is None:
+                self._above = self._open
+            self._unit, self.is_lost = None, True
+            at = max(self._parser.CurrentByteIndex - self._num_parsed, 0)
+            return data[at if str(error) == _UNFINISHED_UNIT else at + 1 :]
+        self._num_parsed += len(data)
+        return b""
+
+    def _begin(self, tag: str, attributes: dict[str, str]) -> None:
+        if len(self._open) >= _DEEPEST:
+            raise ValueError("too many elements within each other")
+        mark = attributes.get("translate", attributes.get("its:translate"))
+        may_translate = mark != "no" if mark else not self._open or self._open[-1][1]
+        name = tag.rpartition(":")[2]
+        if name in ("file", "xliff"):
+            for key in ("source-language", "srcLang"):
+                self.sources |= {attributes.get(key, "")} - {""}
+            for key in ("target-language", "trgLang"):
+                self.targets |= {attributes.get(key, "")} - {""}
+        elif name in _UNITS:
+            if self._unit is not None:
+                raise ValueError(_UNFINISHED_UNIT)
+            self._unit, self._unit_size, self._above = TreeBuilder(), 0, self._open.copy()
+            attributes["translate"] = "yes" if may_translate else "no"
+        if self._unit is not None:
+            self._unit_size += sum(map(len, attributes.values()))
+            self._unit.start(name, cast(dict[Any, Any], attributes))
+        self._open.append((tag, may_translate))
+
+    def _end(self, tag: str) -> None:
+        del self._open[-1]
+        if self._unit is not None:
+            self._unit.end(tag.rpartition(":")[2])
+            if len(self._open) == len(self._above):
+                self.units.append(self._unit.close())
+                self._unit = None
+
+    def _add_text(self, text: str) -> None:
+        if self._unit is not None:
+            self._unit_size += len(text)
+            if self._unit_size > MAX_LINE:
+                raise ValueError("a unit that is too large")
+            self._unit.data(text)
+
+
+def _units(file: TextIOBase, parser: _UnitParser) -> Iterator[tuple[int, Element | str]]:
+    """Yield the numbers and units of a file; a text says what is wrong with a damaged unit.
+
+    Raises:
+        ValueError: No unit is sound, or there is none for long.
+    """
+    number, num_lost, data, is_last = 0, 0, b"", False
+    damage, has_sound = "", False
+    while not is_last:
+        text = file.read(CHUNK)
+        data, is_last = data + text.encode(), not text
+        while data or is_last:
+            if parser.is_lost:
+                start = _UNIT_START.search(data)
+                end = start.start() if start else max(len(data) - _LONGEST_START, 0)
+                parser.line += data.count(b"\n", 0, end)
+                num_lost, data = num_lost + end, data[end:]
+                if start is None:
+                    break
+                parser.start()
+                num_lost = 0
+            data = parser.parse(data, is_last=is_last)
+            if not parser.is_lost:
+                break
+        for unit in parser.units:
+            damage = damage or (unit if isinstance(unit, str) else "")
+            has_sound = has_sound or not isinstance(unit, str)
+            number += 1
+            yield number, unit
+        parser.units.clear()
+        if damage and (num_lost > MAX_LINE or (is_last and not has_sound)):
+            raise ValueError(f"damaged XML: {damage}")
+
+
+def _text(element: Element | None) -> str:
+    """Return the text of an element; a placeholder becomes the text that it shows, or `{ID}`."""
+    if element is None:
+        return ""
+    text = (element.text or "") + "".join(_text(child) + (child.tail or "") for child in element)
+    if element.tag == "pc":
+        start, end = (
+            element.get(f"disp{place}") or element.get(f"equiv{place}") or ""
+            for place in ("Start", "End")
+        )
+        return f"{start}{text}{end}"
+    if element.tag == "g":  # which surrounds text
+        return text
+    shown = element.get("equiv-text") or element.get("disp") or element.get("equiv")
+    if shown or text or element.tag not in ("x", "ph"):
+        return shown or text
+    return f"{{{element.get('id')}}}" if element.get("id") else " "
+
+
+def read_tmx(file: TextIOBase, languages: Languages) -> Iterator[Record]:
+    """Yield the pairs of a TMX file; languages that are not chosen become the two of the file.
+
+    Raises:
+        ValueError: The languages cannot be chosen, or much of the file is damaged.
+    """
+    is_chosen = bool(languages.source and languages.target)
+    known: dict[str | None, None] = {}
+    waiting: list[tuple[int, list[tuple[str, str]]]] = []
+    for number, unit in _units(file, _UnitParser()):
+        if isinstance(unit, str):
+            yield number, unit, "", "damaged"
+            continue
+        texts = [
+            (_code(each.get("xml:lang") or each.get("lang") or ""), _text(each.find("seg")))
+            for each in unit.iter("tuv")
+        ]
+        if len(known) < _MOST_WAITING:
+            known |= dict.fromkeys(_base(code) for code, _ in texts if code)
+        waiting.append((number, texts))
+        if (len(known) > 2 and not is_chosen) or len(waiting) > _MOST_WAITING:
+            break
+        if is_chosen or len(known) == 2:
+            first, last = known if not is_chosen else (languages.source, languages.target)
+            if languages.source == last or languages.target == first:
+                first, last = last, first
+            languages.source, languages.target = languages.source or first, languages.target or last
+            for place, each in waiting:
+                yield from _pairs_of(place, each, languages)
+            waiting.clear()
+    if waiting or not {_base(languages.source), _base(languages.target)} <= {*known}:
+        names = ", ".join(map(str, islice(known, 10))) or "no language"
+        raise ValueError(
+            f"the file has texts in {names}; choose two of them, for example source=de target=en"
+        )
+
+
+def _pairs_of(
+    number: int, texts: Sequence[tuple[str, str]], languages: Languages
+) -> Iterator[Record]:
+    sides = [_texts_in(texts, each or "") for each in (languages.source, languages.target)]
+    if len(sides[0]) * len(sides[1]) > _MOST_PAIRS:
+        yield number, f"{len(texts):,} texts", "", "damaged"
+        return
+    for source, target in product(*sides):
+        yield number, source, target, None
+
+
+def _texts_in(texts: Sequence[tuple[str, str]], language: str) -> list[str]:
+    """Return the texts in a variety of a language or, if there are none, in the language."""
+    language = _code(language)
+    exact = [text for code, text in texts if code == language]
+    others = [text for code, text in texts if _base(code) == _base(language)]
+    return exact if exact and "-" in language else others or [""]
+
+
+def read_xliff(file: TextIOBase, languages: Languages) -> Iterator[Record]:
+    """Yield the units of XLIFF 1.2 or the segments of XLIFF 2.
+
+    Raises:
+        ValueError: Much of the file is damaged, or it has other languages than the chosen ones.
+    """
+    parser = _UnitParser()
+    for number, unit in _units(file, parser):
+        if len(parser.sources) > 1 or len(parser.targets) > 1:
+            raise ValueError("it has several pairs of languages; split it into a file for each")
+        if isinstance(unit, str):
+            yield number, unit, "", "damaged"
+            continue
+        target = unit.find("target")
+        state = unit.get("state") or (target is not None and target.get("state")) or ""
+        fault = "unfinished" if target is None or state.startswith(_UNFINISHED) else None
+        fault = "locked" if unit.get("translate") == "no" else fault
+        yield number, _text(unit.find("source")), _text(target), fault
+    languages.add(next(iter(parser.sources), None), next(iter(parser.targets), None))
+
+
+class _Messages:
+    """What babel's parser needs of a catalog, for any number of plural forms."""
+
+    charset = "utf-8"
+    num_plurals = _MOST_PAIRS
+
+    def __init__(self) -> None:
+        self.messages: list[Any] = []
+
+    def __setitem__(self, key: object, message: object) -> None:
+        self.messages.append(message)
+
+
+def read_po(lines: Iterable[str], languages: Languages) -> Iterator[Record]:
+    """Yield messages; the singular and the plural of a message are two pairs.
+
+    Raises:
+        ModuleNotFoundError: Babel is not installed.
+        ValueError: The file has another target language than the chosen one.
+    """
+    from babel.messages.pofile import PoFileError, PoFileParser
+
+    for first, block in _blocks(lines):
+        catalog = _Messages()
+        parser = PoFileParser(cast(Any, catalog), ignore_obsolete=True, abort_invalid=True)
+        try:
+            if not all(_PO_TEXT.fullmatch(line.strip()) for line in block if line[:1] not in "#"):
+                raise ValueError
+            parser.parse(block)
+        except (PoFileError, ValueError):
+            yield first, "\n".join(block), "", "damaged"
+            continue
+        for message in catalog.messages:
+            number = first + message.lineno - 1
+            if not message.id:
+                named = re.search(r"^Language:\s*([\w-]+)", message.string, re.MULTILINE)
+                languages.add(None, named and named[1])
+            elif isinstance(message.id, str):
+                fault = "unfinished" if message.fuzzy or not message.string else None
+                yield number, message.id, message.string, fault
+            else:
+                forms = [message.string[0], *filter(None, message.string[1:])]
+                pairs = zip(message.id, (forms[0], forms[-1])[: len(forms)], strict=False)
+                for source, target in pairs:
+                    fault = "unfinished" if message.fuzzy or not target else None
+                    yield number, source, target, fault
+
+
+def _blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+    """Yield the lines of each message with the number of the first, without obsolete messages."""
+    first, block, size = 1, list[str](), 0
+    has_id = has_text = False
+    for number, line in enumerate(lines, start=1):
+        begins = line.startswith(("msgctxt ", "msgid "))
+        if (has_text and (begins or line.startswith("#"))) or (has_id and begins):
+            yield first, block
+            block, size, has_id, has_text = [], 0, False, False
+        if line.startswith("#~"):
+            line = ""
+        if not block:
+            first = number
+        size += len(line) + 1
+        if size <= MAX_LINE:
+            block.append(line)
+        elif block[-1] != _TOO_LARGE:
+            block.append(_TOO_LARGE)
+        has_id = has_id or line.startswith("msgid ")
+        has_text = has_text or line.startswith("msgstr")
+    yield first, block
