@@ -20,7 +20,8 @@ from seq2seq.checks import (
     as_yaml,
 )
 from seq2seq.special_tokens import SPECIAL_TOKENS
-from seq2seq.text.rules import PATTERNS, normalize
+from seq2seq.text.patterns import PATTERNS
+from seq2seq.text.rules import normalize
 
 # OmegaConf has no type for "a list or a dictionary"; `read_file_sets` checks the value.
 FileSets = Any

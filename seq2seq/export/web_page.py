@@ -13,7 +13,7 @@ from seq2seq.export.folder import ENCODER, SOURCE, STEP, TARGET, Runtime, read_r
 from seq2seq.export.web_runtime import WebRuntime
 from seq2seq.files.atomic import whole_file
 from seq2seq.search.config import BeamConfig, convert_search
-from seq2seq.text.sentences import RULES, WITHOUT_WORDS, TextHabits
+from seq2seq.text.sentences import PATTERNS_OF_SENTENCES, RULES, TextHabits
 from seq2seq.visualization.page import render_page
 
 _TEMPLATE = Path(__file__).parent / "web" / "page.html"
@@ -70,10 +70,15 @@ def _description(model: Runtime, examples: Sequence[str]) -> dict[str, object]:
 
 def sentence_rules() -> dict[str, object]:
     """Return the rules of sentences, with regular expressions of JavaScript."""
-    return {**RULES, "not_words": javascript_pattern(WITHOUT_WORDS)}
+    return {
+        "words": RULES,
+        "patterns": {name: _translated(each) for name, each in PATTERNS_OF_SENTENCES.items()},
+    }
 
 
 _WHITE = r"\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+_LETTERS = {r"[^\W\d_]": r"[\p{L}\p{Nl}\p{No}]", r"[^\W_]": r"[\p{L}\p{N}]"}
+"""Classes of Python's classes, and the same in JavaScript."""
 _CLASSES = {"w": r"\p{L}\p{N}_", "d": r"\p{Nd}", "s": _WHITE}
 """The contents of Python's character classes, for JavaScript, whose own classes differ."""
 _WORD = f"[{_CLASSES['w']}]"
@@ -83,8 +88,9 @@ _OUTSIDE = {name.upper(): f"[^{content}]" for name, content in _CLASSES.items()}
     "Z": "$",
 }
 """JavaScript for Python's other escapes; none of them can stand in a character class."""
-_PARTS = re.compile(r"\\.|\{\d+,?\d*\}|.", re.DOTALL)
-"""An escaped character, a number of repetitions, or another character."""
+_PARTS = re.compile(r"\[\^\\W(?:\\d)?_\]|\(\?P<|\\.|\{\d+,?\d*\}|.", re.DOTALL)
+"""A class of letters, a named group, an escaped character, a number of repetitions, or another
+character."""
 
 
 def javascript_pattern(patterns: Mapping[str, str]) -> str:
@@ -110,7 +116,9 @@ def _translated(pattern: str) -> str:
             is_in_class = part == "[" or (is_in_class and part != "]")
             continue
         escaped = part[1]
-        if part[0] == "{" or escaped in "nrtfvxu":
+        if len(part) > 2 and part[0] != "{":
+            parts.append(_LETTERS.get(part, "(?<"))
+        elif part[0] == "{" or escaped in "nrtfvxu":
             parts.append(part)
         elif escaped in _CLASSES:
             parts.append(_CLASSES[escaped] if is_in_class else f"[{_CLASSES[escaped]}]")

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from seq2seq.text.patterns import MINUS, PATTERNS, TRACE, UNIT, WORD
+
 MAX_SPANS = 10
 """Number of symbols, and so maximum number of protected spans in a sentence."""
 SYMBOLS = tuple(map(chr, range(0x10FF00, 0x10FF00 + MAX_SPANS)))
@@ -19,15 +21,18 @@ SYMBOLS = tuple(map(chr, range(0x10FF00, 0x10FF00 + MAX_SPANS)))
 KEPT = "kept"
 """Name of the pattern whose matches stay in the text, such as tags of the target language."""
 
-# Byte order mark, soft hyphen, zero-width space, word joiner, direction marks and control
-# characters. The joiners U+200C and U+200D stay, because Persian and Indic scripts need them.
+# Byte order mark, soft hyphen, zero-width space, word joiner, direction marks, control characters
+# and the symbols of spans. The joiners U+200C and U+200D stay, because Persian and Indic scripts
+# need them.
 _INVISIBLE = dict.fromkeys(
     [
         *(code for code in range(0xA0) if unicodedata.category(chr(code)) == "Cc"),
         *(0xAD, 0x180E, 0x200B, 0x200E, 0x200F, *range(0x202A, 0x202F)),
-        *(0x2060, *range(0x2066, 0x206A), 0xFEFF),
+        *(0x2060, *range(0x2066, 0x206A), 0xFEFF, *map(ord, SYMBOLS)),
     ]
 )
+_NO_SYMBOLS = dict.fromkeys(map(ord, SYMBOLS))
+_TRACE = re.compile(TRACE)
 
 
 def normalize(text: str) -> str:
@@ -46,70 +51,6 @@ def normalize(text: str) -> str:
     # An invisible character may have separated two spaces.
     visible = " ".join(spaced.translate(_INVISIBLE).split())
     return unicodedata.normalize("NFC", visible)
-
-
-# The syntax is Python's. The page translates \w, \d and \s, which must be within brackets.
-_NO_SPACES = r"\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"
-"""Letters of Thai, Japanese, Chinese and Korean, which stand beside numbers without a space."""
-_WORD_START = rf"(?:(?<![\w])|(?<=[{_NO_SPACES}]))"
-_WORD_END = rf"(?:(?![\w])|(?=[{_NO_SPACES}]))"
-_NO_ADDRESS = "\u2010-\U0010ffff"
-"""Characters that end a URL: quotation marks, and letters of Chinese and others."""
-_LATIN = r"A-Za-z\u00c0-\u024f\d_"
-"""Letters of e-mail addresses and codes, and digits."""
-_BRACKETS = rf"""\([^\s<>"(){_NO_ADDRESS}]*\)"""
-_CODE = r"[A-Z\d]+[a-z]?"
-_BEFORE = rf"""\s(\[/=:"'`\u00ab\u201c\u201e{_NO_SPACES}"""
-"""Characters that can precede a path or a minus sign: white space, opening marks, and letters of
-languages without spaces."""
-_HEX = r"[\dA-Fa-f]"
-_MINUS = "[-\u2212\u2013]"
-_EMOJI = (
-    "\u231a\u231b\u23e9-\u23fa\u25aa\u25ab\u25b6\u25c0\u25fb-\u25fe\u2600-\u27bf"
-    "\u2b05-\u2b07\u2b1b\u2b1c\u2b50\u2b55\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff"
-)
-_EMOJI_PARTS = "\ufe0f\u200d\u20e3\U0001f3fb-\U0001f3ff"
-_TELEPHONE = r"\+[\d](?:[ /-]?[\d])+"
-PATTERNS: Mapping[str, str] = {
-    "tags": r"</?[A-Za-z][^<>]*>",
-    "emails": rf"(?<![{_LATIN}.+-])[{_LATIN}.+-]+@[{_LATIN}-]+(?:\.[{_LATIN}-]+)+",
-    # A full stop or a bracket after an address belongs to the sentence, but not a pair in it.
-    "urls": (
-        rf"""(?:(?:https?|ftp)://|www\.)(?:[^\s<>"(){_NO_ADDRESS}]|{_BRACKETS})*"""
-        rf"""(?:[^\s<>".,;:!?'()\]}}{_NO_ADDRESS}]|{_BRACKETS})/?"""
-    ),
-    # printf, str.format, shell and entities of HTML.
-    "placeholders": (
-        r"%\([\w]+\)[#0+-]*[\d]*(?:\.[\d]+)?[a-zA-Z]"
-        r"|(?<![\d%])%(?:[\d]+\$)?[#0+-]*[\d]*(?:\.[\d]+)?[sdifuxXeEgGcr@](?![A-Za-z]{2})"
-        r"|\$?\{\{?[\w.:!\[\] -]*\}?\}"
-        r"|&(?:[A-Za-z]+|#[\d]+|#x[\dA-Fa-f]+);"
-    ),
-    # An IBAN, a UUID, KR-7008/c, A4, MP3 and 2024-01-31T12:00Z, but neither 3D-Drucker nor 1990s
-    # nor a part of 2:1-Sieg; /usr/bin, C:\temp and @name.
-    "codes": (
-        rf"{_WORD_START}(?:[A-Z]{{2}}[\d]{{2}} [A-Z\d]{{4}} [\d][A-Z\d]{{3}}"
-        rf"(?: [A-Z\d]{{4}}){{0,5}}(?: [\d][A-Z\d]{{0,3}})?"
-        rf"|{_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}"
-        rf"|(?=[A-Z\d])(?=[{_LATIN}/.:-]{{0,60}}[\d])(?=[{_LATIN}/.:-]{{0,60}}[A-Z])"
-        rf"{_CODE}(?:[-/._:](?:{_CODE}|[a-z]))*(?!-[\w]|[.:/][\d])){_WORD_END}"
-        # Python finds matches faster if they begin with a letter instead of a look-behind.
-        rf"|[/~](?<![^{_BEFORE}].)[{_LATIN}.-]*(?:/[{_LATIN}.-]*[{_LATIN}-])+"
-        rf"|[A-Za-z]:\\(?<![^{_BEFORE}].:.)[{_LATIN}.\\-]*[{_LATIN}-]|@(?<![{_LATIN}.]@)[{_LATIN}]+"
-    ),
-    # +49 30 1234, 0171/123 45 67, 5, -73,24, 12:30, 1.5.2024, 10 000 and 10-12 with any dash.
-    "numbers": (
-        rf"{_TELEPHONE}{_WORD_END}"
-        rf"|{_WORD_START}(?:(?=(?:[ /-]?[\d]){{8}})0[\d]{{2,4}}(?:[ /-][\d]+)+"
-        rf"|(?:(?<![^{_BEFORE}]){_MINUS})?[\d]+"
-        rf"(?:[.,:/'\u2019\u2013-][\d]+| [\d]{{3}}(?![\d]))*){_WORD_END}"
-    ),
-    "emoji": f"(?:[{_EMOJI}][{_EMOJI_PARTS}]*)+",
-}
-"""Patterns of the kinds of spans that can be protected; at one place, the earlier kind counts."""
-
-DECIMALS = rf"(?:(?<![^{_BEFORE}]){_MINUS}|{_WORD_START})[\d]+(?:[.,][\d]+)+{_WORD_END}"
-"""Numbers that another language may write with other marks, such as 277,70 and 277.70."""
 
 
 class ModelText(NamedTuple):
@@ -143,14 +84,19 @@ class TextRules:
     """Whether `normalize` is applied first."""
     patterns: Mapping[str, str] = field(default_factory=dict)
     """Regular expressions of the spans to protect, by name; the first match counts."""
+    _pattern: re.Pattern[str] = field(init=False, repr=False, compare=False)
+    _has_own: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         named = (f"(?P<{name}>{pattern})" for name, pattern in self.patterns.items())
         object.__setattr__(self, "_pattern", re.compile("|".join(named)))
+        object.__setattr__(self, "_has_own", not PATTERNS.keys() >= self.patterns.keys() - {KEPT})
 
     def normalize(self, text: str) -> str:
-        """Return the text that spans are looked for in."""
-        return normalize(text) if self.normalizes else text
+        """Return the text that spans are looked for in; a symbol in it would stand for a span."""
+        if self.normalizes:
+            return normalize(text)
+        return text.translate(_NO_SYMBOLS) if self.patterns else text
 
     def prepare(self, text: str) -> ModelText:
         """Return a source as the model reads it; spans beyond `MAX_SPANS` stay in the text."""
@@ -178,11 +124,12 @@ class TextRules:
 
     def matches(self, text: str) -> list[re.Match[str]]:
         """Return the spans of a normalized text that can be protected."""
-        if not self.patterns:
+        if not self.patterns or not (self._has_own or _TRACE.search(text)):
             return []
-        pattern: re.Pattern[str] = self._pattern  # type: ignore[attr-defined]
         # An own pattern may match nothing between its look-arounds.
-        return [found for found in pattern.finditer(text) if found[0] and found.lastgroup != KEPT]
+        return [
+            found for found in self._pattern.finditer(text) if found[0] and found.lastgroup != KEPT
+        ]
 
     def _replace(self, text: str, spans: Sequence[str]) -> str:
         """Replace the first occurrence of each span in the text by the span's symbol."""
@@ -320,10 +267,11 @@ def lost_spans(source: str, translation: str) -> list[str]:
         missing = number - available[_key(span)]
         available[_key(span)] = max(0, -missing)
         between = _RANGE.fullmatch(span)
-        if missing > 0 and (between or span in translation):
-            # The span may be a part of another kind, as 2 is in CO2, or be "10 to 12".
-            edge = r"\d" if span.isdigit() else _LATIN
-            inner = between.expand(r"\1[^\\d.,:/]{1,9}\2") if between else re.escape(span)
+        plain = span.replace("\ufe0f", "")
+        if missing > 0 and (between or plain in translation):
+            # The span may be a part of another kind, as 2 is in CO2, be "10 to 12" or a plain sign.
+            edge = r"\d" if span.isdigit() else WORD
+            inner = between.expand(r"\1[^\\d.,:/]{1,9}\2") if between else re.escape(plain)
             whole = rf"(?<![{edge}]){inner}(?![{edge}])"
             missing = min(missing, number - len(re.findall(whole, translation)))
         lost += [span] * missing
@@ -343,18 +291,20 @@ _SIGNS = {
     }.items()
 }
 """Signs and the beginnings of the words for them."""
+_WITH_UNIT = re.compile(rf"(?<=[\d]){UNIT}\Z")
 _RANGE = re.compile(r"([\d]+)[-\u2013]([\d]+)")
 _THOUSANDS = re.compile(r"(?!0)\d{1,3}(?:[.,'\u2019 ]\d{3})+(?:[.,]\d+)?")
 
 
 def _key(span: str) -> str:
     """Return a number without thousands separators, and with a period for most others; a telephone
-    number without separators; and any other span as it is."""
+    number without separators; and any other span as it is. A unit is a word of its own."""
+    span = _WITH_UNIT.sub("", span)
     if any(map(str.isalpha, span)) or not any(map(str.isdigit, span)):
         return span.replace("\ufe0f", "")  # the emoji is the same without it
     if re.match(r"\+|0\d\d", span):
         return digits(span)
-    number = re.sub(f"^{_MINUS}", "", span)
+    number = re.sub(f"^{MINUS}", "", span)
     sign = "-" * (number != span)
     if _THOUSANDS.fullmatch(number):
         number = re.sub(r"[.,'\u2019 ](?=\d{3}(?!\d))", "", number)

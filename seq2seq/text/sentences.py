@@ -12,7 +12,8 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
-from seq2seq.text.rules import PATTERNS, in_capitals
+from seq2seq.text.patterns import PATTERNS, UNIT
+from seq2seq.text.rules import in_capitals
 
 RULES: dict[str, str | list[str]] = json.loads(
     Path(__file__).with_suffix(".json").read_text(encoding="utf-8")
@@ -24,50 +25,61 @@ _CONTEXT = 60
 """Number of characters before and after a gap that are inspected."""
 _WORDS = {name: frozenset(words) for name, words in RULES.items()}
 _MARKS = {name: re.escape("".join(marks)) for name, marks in RULES.items()}
-_WIDE_STOPS = tuple(RULES["stops_without_space"])
-_STOPS = (*RULES["stops"], *_WIDE_STOPS)
 _OPENERS = frozenset(pair[0] for pair in RULES["quotations"])
 _INTRODUCING = tuple(RULES["before_quotation"])
 _SYMBOLS = ("So", "Sm", "Sk")
 
-_STOP = f"[{_MARKS['stops']}{_MARKS['stops_without_space']}]"
-_CLOSER = f"[{_MARKS['closing']}]"
+_LETTER = r"[^\W\d_]"
+_STOP = f"(?:[{_MARKS['stops']}{_MARKS['stops_without_space']}]|(?<=[\u0370-\u03ff\u1f00-\u1fff]);)"
+_WIDE, _CLOSER = f"[{_MARKS['stops_without_space']}]", f"[{_MARKS['closing']}]"
 _QUOTATION = "|".join(f"{pair[0]}[^{pair} ]*{pair[1]}" for pair in RULES["quotations"])
-# No position is tried twice, which keeps the time linear in the length of the text.
-_GAP = re.compile(
-    rf"(?P<mark>{_QUOTATION}|[{_MARKS['stops_without_space']}]+{_CLOSER}*)\s*|\s+"
-    r"|(?<=[.!?])(?=[^\W\d_])"
-)
-_MAY_END = re.compile(rf"{_STOP}[^{_MARKS['stops']}\d]|[{_MARKS['stops_without_space']}]")
-_CLOSING = re.compile(rf"{_CLOSER}(?:\s|\Z)|{_STOP}")
-_QUOTED_END = re.compile(rf"{_STOP}{_CLOSER}+\Z")
-_CLOSED = re.compile(rf"(?:(?<!\s)(?:{RULES['footnote']})|{_CLOSER}|\s)*\Z")
-_GLUED = re.compile(rf"(?<!\S){RULES['before_glued']}\Z")
-_AFTER_GLUED = re.compile(str(RULES["after_glued"]))
-_TOKEN = re.compile(rf"(?<!\S)[{_MARKS['opening']}]*(?P<word>\S*)\.\Z")
-_INITIALS = re.compile(r"(?:(?<![\w.'\u2019/])[^\W\d_]\.\s?)+\Z")
-_INITIAL = re.compile(r"[^\W\d_]\.")
-_DOTTED = re.compile(r"[^\W\d_](?:\.[^\W\d_])*")
-_NUMBER = re.compile(str(RULES["number"]))
-_FIRST_WORD = re.compile(r"(?P<start>\w+)(?:['\u2019]\w+)?")
-_LAST_WORD = re.compile(r"[^\W_]*\s*\Z")
-_PRONOUN = re.compile(r"(?<!\w)[a-z]+\s+I\.\Z")
-_I_AM = re.compile(r"(?<!\w)I\s+am\s*\Z")
-_SECOND_NUMBER = re.compile(rf"(?<!\w)(?:{RULES['number']})\.\s+\S+\s+\Z")
-WITHOUT_WORDS: Mapping[str, str] = {
-    "measures": rf"(?<![\w.,/-])[\d]+(?:[.,][\d]+)*[\s]?(?:{RULES['units']})(?![\w])",
-    **PATTERNS,
-    "addresses": r"(?<![\w])[a-z]{2,20}://[!-~]*",
-    # `IV.` is a sentence of its own in "IV. Der Mieter zahlt."
-    "list_marker": rf"\A(?:{RULES['list_marker']}|(?!I\.)[IVX]{{1,5}}\.)\Z",
+_BREAK = r"(?:<[Bb][Rr]\s*/?>|\\[Nn])"
+"""A mark at which a line breaks: HTML's, and those of subtitles and messages."""
+PATTERNS_OF_SENTENCES: Mapping[str, str] = {
+    # No position is tried twice, which keeps the time linear in the length of the text.
+    "gap": (
+        rf"(?P<break>\s*{_BREAK}(?:\s*{_BREAK})*\s*)|(?P<mark>{_QUOTATION}|{_WIDE}+{_CLOSER}*)\s*"
+        rf"|\s+|(?<=[.!?])(?={_LETTER}|<)|(?<=>)(?={_LETTER}|<)"
+    ),
+    "may_end": rf"{_STOP}[^{_MARKS['stops']}\d]|{_WIDE}",
+    # A French quotation begins with \u00ab and a space.
+    "closing": rf"\A(?:(?![\u00ab\u2039]\s){_CLOSER}(?:\s|\Z)|{_STOP}|</)",
+    "quoted_end": rf"{_STOP}{_CLOSER}+\Z",
+    "closed": rf"(?:(?<!\s)(?:{RULES['footnote']})|{_CLOSER}|\s)*\Z",
+    "stopped": rf"{_STOP}\Z",
+    "wide_stopped": rf"{_WIDE}\Z",
+    "decimal": r"\uff0e\Z",
+    "tags": PATTERNS["tags"],
+    "glued": rf"(?<!\S){RULES['before_glued']}\Z",
+    "after_glued": rf"\A{RULES['after_glued']}",
+    "token": rf"(?<!\S)[{_MARKS['opening']}]*(?P<word>\S*)\.\Z",
+    "initials": (rf"(?:(?:(?<!\S)|(?<=[{_MARKS['opening']}])|(?<=\.-)){_LETTER}\.\s?)+\Z"),
+    "initial": rf"\A{_LETTER}\.",
+    "dotted": rf"\A{_LETTER}(?:\.{_LETTER})*\Z",
+    "number": rf"\A(?:{RULES['number']})\Z",
+    "first_word": r"(?P<start>\w+)(?:['\u2019]\w+)?",
+    "last_word": r"[^\W_]*\s*\Z",
+    "pronoun": r"(?<!\w)[a-z]+\s+I\.\Z",
+    "i_am": r"(?<!\w)I\s+am\s*\Z",
+    "second_number": rf"(?<!\w)(?:{RULES['number']})\.\s+\S+\s+\Z",
+    "not_words": "|".join(
+        (
+            rf"(?<![\w.,/-])[\d]+(?:[.,][\d]+)*[\s]?{UNIT}(?![\w])",
+            *PATTERNS.values(),
+            r"(?<![\w])[a-z]{2,20}://[!-~]*",
+            # `IV.` is a sentence of its own in "IV. Der Mieter zahlt."
+            rf"\A(?:{RULES['list_marker']}|(?!I\.)[IVX]{{1,5}}\.|{_BREAK}(?:[\s]*{_BREAK})*)\Z",
+        )
+    ),
+    "break": rf"\A\s*(?:{_BREAK}\s*)+\Z",
+    "speech": rf"\A{RULES['speech']}",
+    "list_marker": rf"\A(?:{RULES['list_marker']})\Z",
+    "starts_wide": rf"\A[{RULES['without_spaces']}]",
+    "ends_wide": rf"[{RULES['without_spaces']}]\Z",
 }
-"""Patterns of spans whose letters are not words."""
-_WITHOUT_WORDS = re.compile("|".join(WITHOUT_WORDS.values()))
-_TAG = re.compile(PATTERNS["tags"])
+"""Regular expressions of Python; the page gets them in the syntax of JavaScript."""
+_FIND = {name: re.compile(pattern) for name, pattern in PATTERNS_OF_SENTENCES.items()}
 _SPACE = re.compile(r"\s+")
-_SPEECH = re.compile(str(RULES["speech"]))
-_LIST_MARKER = re.compile(str(RULES["list_marker"]))
-_WITHOUT_SPACES = re.compile(f"[{RULES['without_spaces']}]")
 
 
 def split_sentences(text: str) -> list[str]:
@@ -75,56 +87,65 @@ def split_sentences(text: str) -> list[str]:
 
     A sentence does not end after an initial (J. Bach), an ordinal (am 3. Mai) or an abbreviation
     (Dr.), nor before a lower-case letter, unless the text has no capitals. Nor does it end in a
-    Japanese quotation or in a tag of markup.
+    Japanese quotation or in a tag of markup. A line break between two sentences is a piece of its
+    own.
 
     Example:
         >>> split_sentences("Am 3. Mai kam Dr. Bach. Es regnete!")
         ['Am 3. Mai kam Dr. Bach.', 'Es regnete!']
+        >>> split_sentences("<i>Ja.</i><br>Nein.")
+        ['<i>Ja.</i>', '<br>', 'Nein.']
     """
-    if not _MAY_END.search(text):
+    if not _FIND["may_end"].search(text):
         return [text]
     sentences: list[str] = []
     start = 0
     is_lower = text.islower()
-    in_tags = {place for tag in _TAG.finditer(text) for place in range(tag.start() + 1, tag.end())}
-    for gap in _GAP.finditer(text):
+    tags = _FIND["tags"].finditer(text)
+    in_tags = {place for tag in tags for place in range(tag.start() + 1, tag.end())}
+    for gap in _FIND["gap"].finditer(text):
         last, end = gap.end("mark"), gap.end()
         last = gap.start() if last < 0 else last
         if last <= start or end == len(text) or last in in_tags:
             continue
         before, after = text[max(start, last - _CONTEXT) : last], text[end : end + _CONTEXT]
-        if last < end:
+        if last < end or before[-1] == ">" or after[0] == "<":
             is_end = _is_end(before, after, is_lower=is_lower)
         elif not gap["mark"]:
             is_end = _is_glued_end(before, after)
         elif gap["mark"][0] in _OPENERS:
             introduced = text[: gap.start()].endswith(_INTRODUCING)
-            is_end = _QUOTED_END.search(before) is not None and (introduced or after[0] in _OPENERS)
+            is_quoted = _FIND["quoted_end"].search(before) is not None
+            is_end = is_quoted and (introduced or after[0] in _OPENERS)
         else:
-            is_end = _CLOSING.match(after) is None
+            is_number = after[0].isdecimal() and _FIND["decimal"].search(before)
+            is_end = not is_number and not _FIND["closing"].match(after)
         if is_end:
-            sentences.append(text[start:end].strip())
+            sentences += [text[start:last].strip(), *[gap["break"]][: gap["break"] is not None]]
             start = end
     return [*sentences, text[start:]]
 
 
 def _is_end(before: str, after: str, *, is_lower: bool) -> bool:
-    """Return whether a sentence ends at a space.
+    """Return whether a sentence ends at a space, a line break or a tag.
 
     Args:
-        before: The sentence up to the space, or its last characters.
-        after: The first characters after the space.
+        before: The sentence up to the gap, or its last characters.
+        after: The first characters after the gap.
         is_lower: Whether the text has no capitals.
     """
-    before = before[: _CLOSED.search(before).start()]  # type: ignore[union-attr]
-    if not before.endswith(_STOPS) or _CLOSING.match(after):
+    if _FIND["closing"].match(after):
         return False
-    first = _FIRST_WORD.search(after)
-    if before.endswith(_WIDE_STOPS) or first is None:
+    before, after = (_FIND["tags"].sub("", each) for each in (before, after))
+    before = before[: _FIND["closed"].search(before).start()]  # type: ignore[union-attr]
+    if not _FIND["stopped"].search(before) or _FIND["closing"].match(after):
+        return False
+    first = _FIND["first_word"].search(after)
+    if _FIND["wide_stopped"].search(before) or first is None:
         return True
     if first[0][0].islower() and not is_lower:
         return False
-    token = _TOKEN.search(before)
+    token = _FIND["token"].search(before)
     return token is None or _word_ends(token["word"], before, first)
 
 
@@ -134,8 +155,8 @@ def _is_glued_end(before: str, after: str) -> bool:
     After a period, the next word must be one that often begins a sentence: `heute.Es` is the end of
     a sentence, `config.Name` is not.
     """
-    first = _AFTER_GLUED.match(after)
-    if first is None or not _GLUED.search(before):
+    first = _FIND["after_glued"].match(after)
+    if first is None or not _FIND["glued"].search(before):
         return False
     return not before.endswith(".") or first[0].lower() in _WORDS["starters"]
 
@@ -150,34 +171,36 @@ def _word_ends(word: str, before: str, first: re.Match[str]) -> bool:
     """
     following = first[0].lower().replace("\u2019", "'")
     starts = following in _WORDS["starters"] or first["start"].lower() in _WORDS["starters"]
-    if found := _INITIALS.search(before):
+    if found := _FIND["initials"].search(before):
         word = "".join(found[0].split()).removesuffix(".")
-        if _INITIAL.match(first.string, first.start()):
+        if _FIND["initial"].match(first.string[first.start() :]):
             return False
     lower = word.lower()
     rest = before[: -len(word) - 1]
     after_word = first.string[first.end() : first.end() + 1]
     is_number = following[0].isdecimal()
-    if lower in _WORDS["never_end"] or (lower in _WORDS["degrees"] and rest.strip()[-1:] == "."):
+    if not _WORDS["never_end"].isdisjoint((lower, word)):
+        return False
+    if lower in _WORDS["degrees"] and rest.strip()[-1:] == ".":
         return False
     if is_number and (lower in _WORDS["before_number"] or lower.endswith(("str", "nr"))):
         return False
     if lower in _WORDS["times"]:
         return following not in _WORDS["days"] and following not in _WORDS["months"]
-    if _PRONOUN.search(before):
+    if _FIND["pronoun"].search(before):
         return True
-    if _NUMBER.fullmatch(word) and not is_number:
-        last = _LAST_WORD.search(rest)[0].strip().lower()  # type: ignore[index]
+    is_ordinal = _FIND["number"].match(word) is not None
+    if is_ordinal and not is_number:
+        last = _FIND["last_word"].search(rest)[0].strip().lower()  # type: ignore[index]
         is_ordinal = (
             not rest.strip()
             or not _WORDS["months"].isdisjoint((following, f"{following}{after_word}"))
-            or (last in _WORDS["before_ordinal"] and not _I_AM.search(rest))
-            or _SECOND_NUMBER.search(rest) is not None
+            or (last in _WORDS["before_ordinal"] and not _FIND["i_am"].search(rest))
+            or _FIND["second_number"].search(rest) is not None
         )
         return starts or not is_ordinal
-    return starts or not (
-        lower in _WORDS["may_end"] or _DOTTED.fullmatch(word) or _NUMBER.fullmatch(word)
-    )
+    may_end = lower in _WORDS["may_end"] or _FIND["dotted"].match(word)
+    return starts or not (may_end or is_ordinal)
 
 
 def has_words(text: str) -> bool:
@@ -192,7 +215,7 @@ def has_words(text: str) -> bool:
     # Nearly every sentence has such a word; only tags and braces have some in them.
     if not {"<", "{"} & {*text} and any(len(each) > 3 and each.isalpha() for each in text.split()):
         return True
-    return any(map(str.isalpha, _WITHOUT_WORDS.sub(" ", text.strip())))
+    return any(map(str.isalpha, _FIND["not_words"].sub(" ", text.strip())))
 
 
 def split_marker(text: str) -> tuple[str, str]:
@@ -205,11 +228,11 @@ def split_marker(text: str) -> tuple[str, str]:
         (('-', 'Es regnet.'), ('', 'Es regnet.'))
     """
     marker, _, rest = _SPACE.sub("\n", text.strip(), count=1).partition("\n")
-    is_marker = all(map(_is_symbol, marker)) or _LIST_MARKER.fullmatch(marker)
+    is_marker = all(map(_is_symbol, marker)) or _FIND["list_marker"].match(marker)
     if rest and is_marker:
         return marker, rest
     speech = text.strip()
-    return (speech[0], speech[1:]) if _SPEECH.match(speech) else ("", text)
+    return (speech[0], speech[1:]) if _FIND["speech"].match(speech) else ("", text)
 
 
 def _is_symbol(character: str) -> bool:
@@ -219,7 +242,7 @@ def _is_symbol(character: str) -> bool:
 def join_sentences(texts: Iterable[str]) -> str:
     """Join translated sentences with spaces, except beside Chinese and Japanese characters.
 
-    A marker keeps the space after it.
+    A marker keeps the space after it; a line break gets none.
 
     Example:
         >>> join_sentences(["Ja.", "Nein."]), join_sentences(["\u662f\u3002", "\u4e0d\u3002"])
@@ -227,9 +250,11 @@ def join_sentences(texts: Iterable[str]) -> str:
     """
     joined: list[str] = []
     for text in filter(None, texts):
-        if joined and not _WITHOUT_SPACES.fullmatch(joined[-1][-1]):
-            is_wide = _WITHOUT_SPACES.match(text) and has_words(joined[-1])
-            joined += ["" if is_wide else " "]
+        if joined and not any(map(_FIND["break"].match, (joined[-1], text))):
+            is_wide = _FIND["ends_wide"].search(joined[-1]) or (
+                _FIND["starts_wide"].match(text) and has_words(joined[-1])
+            )
+            joined += [] if is_wide else [" "]
         joined.append(text)
     return "".join(joined)
 

@@ -85,7 +85,7 @@ def test_ids_and_texts_are_those_of_sentencepiece(corpus, lines, name, normaliza
     assert found["tokens"] == tokenizer.tokens(range(len(tokenizer)))
 
 
-CASES = Path(__file__).parents[1] / "text" / "sentences.json"
+CASES = Path(__file__).parents[1] / "text" / "cases.json"
 PARTS = (
     *("Ja", "ja", "\u00c4", "\u00e4", "3", "12", "123", "J", "Dr", "bzw", "usw", "a_b", "e\u0301"),
     *(".", "!", "?", "...", "\u2026", "\u3002", "\uff01", "\u300d", '"', ")", "\u201c", "\u0964"),

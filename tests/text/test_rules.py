@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import time
 import unicodedata
 from pathlib import Path
 
@@ -10,10 +11,10 @@ import pytest
 from node_scripts import needs_node, run_scripts
 
 from seq2seq.export.web_page import javascript_pattern
+from seq2seq.text.patterns import PATTERNS
 from seq2seq.text.rules import (
     KEPT,
     MAX_SPANS,
-    PATTERNS,
     SYMBOLS,
     TextRules,
     in_capitals,
@@ -22,8 +23,10 @@ from seq2seq.text.rules import (
     recase,
     restore,
 )
+from seq2seq.text.sentences import has_words, split_marker, split_sentences
 
 CASES = json.loads(Path(__file__).with_name("cases.json").read_text())
+"""Cases for Python and the page: spans are in brackets; sentences, capitals and so on."""
 RULES = TextRules(
     normalizes=True, patterns={KEPT: re.escape("<2de>"), "own1": r"ORD-x-\d\d", **PATTERNS}
 )
@@ -41,13 +44,13 @@ def marked(text, spans):
     return restore(text, [f"[{span}]" for span in spans])
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["text"])
-def test_text_is_normalized_and_spans_are_found(case):
-    text, spans = RULES.prepare(case["text"])
+@pytest.mark.parametrize(("given", "expected"), CASES["spans"])
+def test_text_is_normalized_and_spans_are_found(given, expected):
+    text, spans = RULES.prepare(given)
 
-    assert marked(text, spans) == case["model"]
-    assert restore(text, spans) == normalize(case["text"])
-    assert normalize(normalize(case["text"])) == normalize(case["text"])
+    assert marked(text, spans) == expected
+    assert restore(text, spans) == normalize(given)
+    assert normalize(normalize(given)) == normalize(given)
 
 
 def strange_lines():
@@ -59,7 +62,7 @@ def strange_lines():
 
 @needs_node
 def test_the_page_follows_the_same_rules():
-    lines = [*(case["text"] for case in CASES), *strange_lines()]
+    lines = [*(text for text, _ in CASES["spans"]), *strange_lines()]
     rules = {"normalizes": True, "pattern": javascript_pattern(RULES.patterns)}
 
     found = run_scripts(
@@ -97,12 +100,90 @@ def test_an_own_pattern_that_matches_nothing_protects_nothing():
     assert rules.prepare("Das \u20ac ist 5\u20ac").spans == ("5",)
 
 
+SHAPES = (
+    *(
+        "%0",
+        "%(a)0",
+        "A1-",
+        "1",
+        "1,",
+        "1 000 ",
+        "(",
+        "<a",
+        "<",
+        "{",
+        "{a,",
+        "[[",
+        "@a",
+        "a@b.",
+        "/a",
+    ),
+    *(
+        "http://(",
+        "www.",
+        "--a",
+        "-a=",
+        "a_",
+        "$t(",
+        ":a_",
+        "&#1",
+        "DE89 ",
+        "+1 ",
+        "0123 ",
+        "1e",
+        "v1.",
+    ),
+    *(
+        "\U0001f44d",
+        "\U0001f1e9",
+        "#\ufe0f",
+        ". ",
+        "A. ",
+        "<br> ",
+        "\\N",
+        "\u03b1; ",
+        "\u300c",
+        "I. ",
+        "><",
+    ),
+)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_time_grows_with_the_length_of_a_text(shape):
+    def seconds(size):
+        text = shape * (size // len(shape)) + "z\u00e9"
+        start = time.process_time()
+        for function in (RULES.matches, split_sentences, has_words, split_marker):
+            function(text)
+        return time.process_time() - start
+
+    size = 2_000
+    # Eight times as many characters would take 64 times as long in quadratic time.
+    ratios = (seconds(8 * size) / max(seconds(size), 1e-3) for _ in range(5))
+    assert any(found < 8 * 2.5 for found in ratios)
+
+
+def test_the_pattern_of_emoji_is_that_of_the_list():
+    list_of_unicode = pytest.importorskip("emoji")
+    from emoji_pattern import emoji_pattern
+
+    found = list_of_unicode.EMOJI_DATA.items()
+    qualified = [each for each, data in found if data["status"] == 2]
+    others = [each for each, data in found if data["status"] > 2]
+
+    assert emoji_pattern().encode().decode("unicode_escape") == PATTERNS["emoji"]
+    assert all(RULES.prepare(each).spans == (each,) for each in qualified)
+    assert not any(RULES.prepare(each).spans == (each,) for each in others)
+
+
 def test_normalization_keeps_every_visible_character():
     for code in range(0x20, 0x110000):
         if not 0xD800 <= code < 0xE000:
             character = chr(code)
             kind = unicodedata.category(character)
-            if kind not in ("Cc", "Cf") and not character.isspace():
+            is_visible = kind not in ("Cc", "Cf") and not character.isspace()
+            if is_visible and character not in SYMBOLS:
                 assert normalize(character) == unicodedata.normalize("NFC", character), hex(code)
 
 
@@ -153,7 +234,7 @@ def test_the_symbols_are_no_characters_of_a_text():
         ("Es kostet 73,24 \u20ac am 3. Mai.", "It costs \u20ac73.24 on 3 May.", []),
         ("Artikel KR-7, \U0001f600", "Item KR-8", ["KR-7", "\U0001f600"]),
         ("7 und 7", "7", ["7"]),
-        ("<2de> 500ml, 1990er, 7h30", "100ml, 1990s, 7:30", ["500"]),
+        ("<2de> 500ml, 1990er, 7h30", "100ml, 1990s, 7:30", ["500ml"]),
         ("Scho\u0308n: a@b.de\u00a0!", "Nice: a@b.de!", []),
         ("5 Hunde, 3Euro, KR-7", "50 dogs, 30 euros, KR-77", ["5", "3", "KR-7"]),
         ("1,50 am 1.12.2024, 1:30", "150 on 11.2.2024, 130", ["1,50", "1.12.2024", "1:30"]),
@@ -173,24 +254,7 @@ def test_spans_that_a_translation_lacks_are_named(source, translation, lost):
     assert lost_spans(source, translation) == lost
 
 
-CAPITALS = [
-    ("DER HUND SIEHT MICH NICHT.", "Der Hund sieht mich nicht."),
-    ("\u201eWIR SIND DA!\u201c, SAGTE I.", "\u201eWir sind da!\u201c, sagte I."),
-    (f"ARTIKEL KR-7/C UND {SYMBOLS[0]}.", f"Artikel KR-7/C und {SYMBOLS[0]}."),
-    ("STRASSE", "Strasse"),
-    ("\u00c4PFEL-HAUS", "\u00c4pfel-haus"),
-    (
-        "\u041f\u0420\u0418\u0412\u0415\u0422, \u0422\u041e\u041c",
-        "\u041f\u0440\u0438\u0432\u0435\u0442, \u0442\u043e\u043c",
-    ),
-    *(
-        (text, None)
-        for text in ("NATO", "DER Hund", "\u4e2d\u56fd\u4eba\u6c11\u5171\u548c", "A1 B2", "")
-    ),
-]
-
-
-@pytest.mark.parametrize(("text", "expected"), CAPITALS)
+@pytest.mark.parametrize(("text", "expected"), CASES["capitals"])
 def test_text_in_capitals_is_read_in_the_letters_of_the_vocabulary(text, expected):
     assert in_capitals(text) is (expected is not None)
     if expected is not None:
@@ -205,7 +269,11 @@ def cost_of_hund(word):
 @needs_node
 def test_the_page_reads_capitals_in_the_same_letters():
     strange = [line.upper() for line in strange_lines()]
-    lines = [line for line in [*(text for text, _ in CAPITALS), *strange] if "\u0308" not in line]
+    lines = [
+        line
+        for line in [*(text for text, _ in CASES["capitals"]), *strange]
+        if "\u0308" not in line
+    ]
     function = """(lines) => lines.map((line) => [inCapitals(line), recase(line, (word) =>
       word === "Hund" ? 1 : 2 + (word[0] === word[0].toUpperCase()))])"""
 

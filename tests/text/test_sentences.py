@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seq2seq.text.rules import normalize
 from seq2seq.text.sentences import (
     TextHabits,
     has_words,
@@ -13,12 +14,12 @@ from seq2seq.text.sentences import (
     split_sentences,
 )
 
-CASES = json.loads(Path(__file__).with_name("sentences.json").read_text(encoding="utf-8"))
+CASES = json.loads(Path(__file__).with_name("cases.json").read_text())
 
 
 @pytest.mark.parametrize(("text", "sentences"), CASES["split"])
 def test_a_text_is_split_where_its_sentences_end(text, sentences):
-    assert split_sentences(text) == sentences
+    assert split_sentences(normalize(text)) == sentences
 
 
 @pytest.mark.parametrize("gap", [" ", "  ", "\t", "\u2028"])

@@ -15,11 +15,10 @@ from seq2seq.data.config import DataConfig, FilesConfig, Normalization, Tokenize
 from seq2seq.data.corpus import Corpus, Pair, converted
 from seq2seq.registry import Registry
 from seq2seq.special_tokens import UNK
+from seq2seq.text.patterns import DECIMALS, PATTERNS
 from seq2seq.text.rules import (
-    DECIMALS,
     IDENTITY,
     KEPT,
-    PATTERNS,
     SYMBOLS,
     TextRules,
     lowered,

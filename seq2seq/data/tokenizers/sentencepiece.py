@@ -194,7 +194,11 @@ def _train_side(
             vocab_size=config.vocabulary_size,
             hard_vocab_limit=False,
             character_coverage=1.0,
-            normalization_rule_name=config.normalization.value if has_rules else "identity",
+            # SentencePiece's rules with "nmt" would make the joiner U+200C, which Persian needs, a
+            # space; what else they do, `seq2seq.text.rules.normalize` has done.
+            normalization_rule_name=(
+                config.normalization.value.removeprefix("nmt_") if has_rules else "identity"
+            ),
             user_defined_symbols=list(span_symbols),
             # Decoding restores the text with all its spaces.
             remove_extra_whitespaces=False,

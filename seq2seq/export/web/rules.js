@@ -1,5 +1,5 @@
 // Rules for the text that the model reads and writes: seq2seq/text/rules.py.
-const INVISIBLE = /[\x00-\x1f\x7f-\x9f\xad\u180e\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]/g;
+const INVISIBLE = /[\x00-\x1f\x7f-\x9f\xad\u180e\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff\u{10ff00}-\u{10ff09}]/gu;
 // Symbols for the spans of a sentence, in order.
 const SYMBOLS = [...Array(10).keys()].map((place) => String.fromCodePoint(0x10ff00 + place));
 
@@ -11,7 +11,7 @@ class TextRules {
   }
 
   normalize(text) {
-    if (!this.normalizes) return text;
+    if (!this.normalizes) return this.pattern ? text.replace(/[\u{10ff00}-\u{10ff09}]/gu, "") : text;
     return singleSpaces(singleSpaces(text).replace(INVISIBLE, "")).normalize("NFC");
   }
 
@@ -43,7 +43,8 @@ function recase(text, cost) {
   let isFirst = true;
   const recased = (word) => {
     const lower = word.toLowerCase(), [first, ...rest] = word;
-    const capitalized = first + rest.join("").toLowerCase();
+    // A final sigma needs a letter before it.
+    const capitalized = first + `x${rest.join("")}`.toLowerCase().slice(1);
     const hasCapital = isFirst || word === "I" || cost(capitalized) < cost(lower);
     isFirst = false;
     return hasCapital ? capitalized : lower;
