@@ -99,7 +99,7 @@ class _Line(NamedTuple):
 
     @classmethod
     def of(cls, line: EncodedLine, tokenizer: Tokenizer) -> "_Line":
-        words = tokenizer.words(line.text, line.ids, line.spans)
+        words = tokenizer.words(line.text, line.ids, line.model)
         return cls(line.text, line.ids, words, tokenizer.tokens(line.ids))
 
     @property

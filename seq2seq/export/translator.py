@@ -79,7 +79,7 @@ class OnnxTranslator(LineTranslator):
             self.graphs,
             [source.ids for source in sources],
             decoding.candidates(),
-            num_symbols=[len(source.spans) for source in sources],
+            num_symbols=[source.num_symbols for source in sources],
         )
 
 

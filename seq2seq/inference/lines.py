@@ -28,7 +28,9 @@ from seq2seq.text.sentences import (
     Split,
     TextHabits,
     has_words,
+    is_break,
     join_sentences,
+    kept,
     split_marker,
     split_sentences,
 )
@@ -57,9 +59,12 @@ MOST_WEIGHTS = 1_000_000
 class SentenceSplitter:
     """Splits lines into the sentences that a model translates, and text that stays as it is.
 
+    A line is normalized before it is split.
+
     Args:
         habits: Habits of the training text.
         split: The lines to split.
+        normalize: Normalizes a line as the tokenizer does.
         num_tokens: Returns the number of tokens of a line.
         leading_symbols: Returns the start of a line that each of its sentences needs, such as a
             language tag.
@@ -70,6 +75,7 @@ class SentenceSplitter:
         habits: TextHabits,
         *,
         split: Split = Split.auto,
+        normalize: Callable[[str], str] = str,
         num_tokens: Callable[[str], int],
         leading_symbols: Callable[[str], str] = lambda line: "",
     ) -> None:
@@ -78,12 +84,15 @@ class SentenceSplitter:
         self._keeps_other_text = self._is_active and habits.keeps_other_text
         self.recases = self._is_active and not habits.reads_capitals
         """Whether text in capitals gets ordinary capitalization before it is translated."""
+        self._normalize = normalize
         self._num_tokens = num_tokens
         self._leading_symbols = leading_symbols
 
     def stays(self, sentence: str) -> bool:
         """Return whether a sentence is not translated, because it has no words."""
-        return not sentence.strip() or (self._keeps_other_text and not has_words(sentence))
+        if not sentence.strip() or (self._splits and is_break(sentence)):
+            return True
+        return self._keeps_other_text and not has_words(sentence)
 
     def sentences(self, line: str) -> list[str]:
         """Return the sentences and markers of a line, or the whole line if it is not split."""
@@ -99,6 +108,7 @@ class SentenceSplitter:
         return [part for each in self._sentences(line) for part in self._cut(each, VERY_LONG)], True
 
     def _sentences(self, line: str) -> list[str]:
+        line = self._normalize(line)
         start = self._leading_symbols(line)
         text = line[len(start) :]
         if not text.strip():
@@ -246,7 +256,7 @@ class LineTranslator(ABC):
             way_out: Advice for the case that the batch does not fit into GPU memory.
         """
         if not any(source.ids for source in sources):
-            return [self.known(source, source.text.strip()) for source in sources]
+            return [self.known(source, kept(source.text)) for source in sources]
         found = self._search(sources, decoding, way_out)
         n_best = getattr(decoding, "n_best", None)
         return [
@@ -296,6 +306,7 @@ class LineTranslator(ABC):
                 parts = list(islice(found, len(line)))
                 for part in parts:
                     counts.add(part, line[0].place)
+                counts.add_line(line[0].line, line[0].place)
                 yield join_translations(line[0].line, parts)
 
     def _encode(self, sentences: list[Sentence], splitter: SentenceSplitter) -> list[EncodedPair]:
@@ -312,6 +323,7 @@ class LineTranslator(ABC):
         return SentenceSplitter(
             self._habits,
             split=Split(split),
+            normalize=self.tokenizers[0].rules.normalize,
             num_tokens=self.num_tokens,
             leading_symbols=self._leading_symbols,
         )

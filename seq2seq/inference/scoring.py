@@ -21,6 +21,7 @@ from seq2seq.inference.translations import TranslatedHypothesis, Translation
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.search.config import Hypothesis
 from seq2seq.special_tokens import BOS, PAD, UNK
+from seq2seq.text.rules import NO_TEXT, TextRules
 
 
 def attention_links(
@@ -39,8 +40,8 @@ def attention_links(
         yield from _joined_links(translation, hypothesis, tokenizers=tokenizers)
         return
     weights = hypothesis.attention_weights
-    source_words = source.words(translation.source, translation.source_ids, translation.spans)
-    words = target.words(hypothesis.text, hypothesis.ids, translation.spans)
+    source_words = source.words(translation.source, translation.source_ids, translation.model)
+    words = target.words(hypothesis.text, hypothesis.ids, translation.model)
     labels = target.tokens(hypothesis.ids)
     for heads in chain([weights], (head.unsqueeze(0) for head in weights)):
         yield argmax_links(word_weights(heads, source_words, words, target_tokens=labels))
@@ -51,6 +52,9 @@ def _joined_links(
 ) -> Iterator[Links]:
     """Yield the links of a line's sentences, with word indices that count from the line's start."""
     line, text = translation.source, hypothesis.text
+    # The sentences are of the normalized line, whose words belong to the words of the user.
+    rules = TextRules(tokenizers.source.rules.normalizes)
+    owners, line = rules.owners(line, NO_TEXT), rules.normalize(line)
     pairs = list(zip(translation.parts, hypothesis.parts, strict=True))
     offsets = []
     place = target_place = 0
@@ -66,7 +70,7 @@ def _joined_links(
     links = (attention_links(*pair, tokenizers=tokenizers) for pair in pairs)
     for of_parts in zip(*links, strict=True):
         yield frozenset(
-            (source if source < num_tags else source + offset, target + target_offset)
+            (owners[source if source < num_tags else source + offset], target + target_offset)
             for found, (num_tags, offset, target_offset) in zip(of_parts, offsets, strict=True)
             for source, target in found
         )

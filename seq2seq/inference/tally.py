@@ -134,7 +134,6 @@ class StreamCounts:
             "cut": not best.finished and not loops,
             "lost": sum(each not in self._tags for each in lost),
             "empty": not is_scored and bool(source_ids) and not best.text,
-            "tabs": not is_scored and "\t" in translation.source.strip(),
             "one_sided": is_scored and bool(source_ids) != bool(best.ids),
             "target_unknown": best.ids.count(UNK) if is_scored else 0,
         }.items():
@@ -143,6 +142,10 @@ class StreamCounts:
             for text in _unknown_texts(translation):
                 if text in self._unknown or len(self._unknown) < _KEPT_TEXTS:
                     self._unknown[text] += 1
+
+    def add_line(self, line: str, index: int) -> None:
+        """Count what the sentences of a line do not show."""
+        self.count("tabs", index, self.decoding is not None and "\t" in line.strip())
 
     def report(self) -> None:
         """Log a line for each count above 0."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from seq2seq.search.config import Hypothesis
 from seq2seq.special_tokens import EOS, UNK
-from seq2seq.text.rules import TextRules, in_capitals, lost_spans, recase, restore
+from seq2seq.text.rules import NO_TEXT, ModelText, TextRules, in_capitals, recase
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,8 +57,8 @@ class Translation(NamedTuple):
     """Label of each column of the attention weights, EOS last."""
     hypotheses: list[TranslatedHypothesis]
     """Hypotheses, best first; never empty."""
-    spans: tuple[str, ...] = ()
-    """Protected spans of the source; each is a symbol in the ids."""
+    model: ModelText = NO_TEXT
+    """The source as the model reads it."""
     parts: "Sequence[Translation]" = ()
     """Translations of the sentences, if the line was split. The tokens of the line are the tokens
     of its sentences, each with its EOS."""
@@ -76,9 +76,8 @@ class Translation(NamedTuple):
 
     @property
     def lost_spans(self) -> list[str]:
-        """Return the numbers, codes, addresses and protected spans that the translation lacks."""
-        lost = lost_spans(self.source, self.text)
-        return lost + [each for each in self.spans if each not in self.text and each not in lost]
+        """Return the numbers, codes, addresses and whatever is protected that this lacks."""
+        return self.model.lost(self.source, self.text)
 
     @property
     def best(self) -> TranslatedHypothesis:
@@ -132,10 +131,13 @@ class EncodedLine(NamedTuple):
 
     text: str
     ids: list[int]
-    spans: tuple[str, ...] = ()
-    """Protected spans of the source; each is a symbol in the ids."""
-    in_capitals: bool = False
-    """Whether the text is in capitals, but its ids encode ordinary capitalization."""
+    model: ModelText = NO_TEXT
+    """The source as the model reads it."""
+
+    @property
+    def num_symbols(self) -> int:
+        """Return the number of symbols that a translation has to place."""
+        return len(self.model.spans)
 
 
 class EncodedPair(NamedTuple):
@@ -157,7 +159,7 @@ def encode_lines(
     *,
     recases: bool = False,
 ) -> list[EncodedLine]:
-    """Encode source lines, with a symbol for each span that the tokenizer's rules protect.
+    """Encode source lines as the tokenizer's rules prepare them.
 
     Args:
         lines: The lines.
@@ -171,28 +173,30 @@ def encode_lines(
         return ids.count(UNK), len(ids)
 
     prepared = [tokenizer.rules.prepare(line) for line in lines]
-    capitals = [recases and in_capitals(text) for text, _ in prepared]
-    texts = [
-        recase(text, cost) if is_recased else text
-        for (text, _), is_recased in zip(prepared, capitals, strict=True)
-    ]
-    rows = zip(lines, tokenizer.encode(texts), prepared, capitals, strict=True)
+    if recases:
+        prepared = [
+            each._replace(text=recase(each.text, cost), in_capitals=True)
+            if in_capitals(each.text)
+            else each
+            for each in prepared
+        ]
+    rows = zip(lines, tokenizer.encode([each.text for each in prepared]), prepared, strict=True)
     return [
-        EncodedLine(line, []) if stays(line) else EncodedLine(line, ids, spans, is_recased)
-        for line, ids, (_, spans), is_recased in rows
+        EncodedLine(line, []) if stays(line) else EncodedLine(line, ids, model)
+        for line, ids, model in rows
     ]
 
 
 def encode_targets(
     lines: Sequence[str], sources: Sequence[EncodedLine], tokenizer: TextTokenizer
 ) -> list[EncodedLine]:
-    """Encode target lines, with symbols for the protected spans of their sources."""
+    """Encode target lines, with the symbols of their sources."""
     masked = [
-        tokenizer.rules.mask(line, source.spans)
+        tokenizer.rules.mask(line, source.model)
         for line, source in zip(lines, sources, strict=True)
     ]
     return [
-        EncodedLine(line, ids if line.strip() else [], source.spans)
+        EncodedLine(line, ids if line.strip() else [], source.model)
         for line, ids, source in zip(lines, tokenizer.encode(masked), sources, strict=True)
     ]
 
@@ -248,14 +252,10 @@ def make_translation(
     """
     source_tokenizer, target_tokenizer = tokenizers
     if texts is None:
-        # A model may write line feeds, but a translation is one line.
-        decoded = [target_tokenizer.decode(found.ids).replace("\n", " ") for found in hypotheses]
-        if source.in_capitals:
-            decoded = list(map(str.upper, decoded))
-        texts = [restore(text, source.spans) for text in decoded]
+        texts = [source.model.line(target_tokenizer.decode(found.ids)) for found in hypotheses]
 
     def labels(ids: Sequence[int], tokenizer: TextTokenizer) -> list[str]:
-        return [restore(label, source.spans) for label in tokenizer.tokens(ids)]
+        return list(map(source.model.label, tokenizer.tokens(ids)))
 
     return Translation(
         source=source.text,
@@ -269,7 +269,7 @@ def make_translation(
             )
             for text, found in zip(texts, hypotheses, strict=True)
         )[:n_best],
-        spans=source.spans,
+        model=source.model,
     )
 
 

@@ -151,7 +151,7 @@ class Translator(LineTranslator):
                 *self._pad(sources),
                 decoding.candidates(),
                 symbols=self._symbol_ids,
-                num_symbols=[len(source.spans) for source in sources],
+                num_symbols=[source.num_symbols for source in sources],
             )
         if isinstance(decoding, MbrConfig):
             return [rank_by_utility(each, self.tokenizers.target) for each in found]

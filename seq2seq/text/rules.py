@@ -20,6 +20,9 @@ SYMBOLS = tuple(map(chr, range(0x10FF00, 0x10FF00 + MAX_SPANS)))
 """Symbols for the spans of a sentence, in order: characters for private use."""
 KEPT = "kept"
 """Name of the pattern whose matches stay in the text, such as tags of the target language."""
+ASIDE = "aside"
+"""Name of the pattern whose matches the model does not read, such as emoji that its training text
+never had: they stand before or after the translation."""
 
 # Byte order mark, soft hyphen, zero-width space, word joiner, direction marks, control characters
 # and the symbols of spans. The joiners U+200C and U+200D stay, because Persian and Indic scripts
@@ -54,11 +57,34 @@ def normalize(text: str) -> str:
 
 
 class ModelText(NamedTuple):
-    """A text as the model reads it, and the originals of its protected spans."""
+    """A text as the model reads it, and what makes a text of the user from the model's answer."""
 
     text: str
     spans: tuple[str, ...] = ()
     """The text that each of the first `SYMBOLS` stands for."""
+    before: str = ""
+    after: str = ""
+    """Spans that the model does not read, which stand before and after the translation."""
+    in_capitals: bool = False
+    """Whether the user wrote capitals, but the model reads ordinary letters."""
+
+    def label(self, token: str) -> str:
+        """Return the label of a token with the originals in place of symbols."""
+        return restore(token, self.spans)
+
+    def line(self, answer: str) -> str:
+        """Return the answer of the model as a text for the user, on one line."""
+        answer = answer.replace("\n", " ")
+        answer = answer.upper() if self.in_capitals else answer
+        return self.before + restore(answer, self.spans) + self.after
+
+    def lost(self, source: str, translation: str) -> list[str]:
+        """Return the numbers, codes, addresses and protected spans that a translation lacks."""
+        lost = lost_spans(source, translation)
+        return lost + [each for each in self.spans if each not in translation and each not in lost]
+
+
+NO_TEXT = ModelText("")
 
 
 @dataclass(frozen=True)
@@ -72,11 +98,11 @@ class TextRules:
         ('12:30', '7')
         >>> source.text == f"Um {SYMBOLS[0]} im Raum {SYMBOLS[1]}."
         True
-        >>> rules.mask("In room 7 at half past 12", source.spans) == (
+        >>> rules.mask("In room 7 at half past 12", source) == (
         ...     f"In room {SYMBOLS[1]} at half past 12"
         ... )
         True
-        >>> restore(f"In room {SYMBOLS[1]} at {SYMBOLS[0]}.", source.spans)
+        >>> source.line(f"In room {SYMBOLS[1]} at {SYMBOLS[0]}.")
         'In room 7 at 12:30.'
     """
 
@@ -90,7 +116,13 @@ class TextRules:
     def __post_init__(self) -> None:
         named = (f"(?P<{name}>{pattern})" for name, pattern in self.patterns.items())
         object.__setattr__(self, "_pattern", re.compile("|".join(named)))
-        object.__setattr__(self, "_has_own", not PATTERNS.keys() >= self.patterns.keys() - {KEPT})
+        shared = {*PATTERNS, KEPT, ASIDE}
+        object.__setattr__(self, "_has_own", not self.patterns.keys() <= shared)
+
+    @property
+    def has_symbols(self) -> bool:
+        """Return whether spans become symbols, which the vocabulary must have."""
+        return bool(self.patterns.keys() - {KEPT, ASIDE})
 
     def normalize(self, text: str) -> str:
         """Return the text that spans are looked for in; a symbol in it would stand for a span."""
@@ -100,17 +132,17 @@ class TextRules:
 
     def prepare(self, text: str) -> ModelText:
         """Return a source as the model reads it; spans beyond `MAX_SPANS` stay in the text."""
-        text = self.normalize(text)
+        text, before, after = self._put_aside(self.normalize(text))
         spans = tuple(match[0] for match in self.matches(text))[:MAX_SPANS]
-        return ModelText(self._replace(text, spans), spans) if spans else ModelText(text)
+        return ModelText(self._replace(text, spans), spans, before, after)
 
-    def mask(self, text: str, spans: Sequence[str]) -> str:
-        """Return a text as the model reads it, with symbols only for these spans of its source."""
-        return self._replace(self.normalize(text), spans)
+    def mask(self, text: str, source: ModelText) -> str:
+        """Return a text as the model reads it, with symbols only for the spans of its source."""
+        return self._replace(self._put_aside(self.normalize(text))[0], source.spans)
 
     def prepare_pair(self, source: str, target: str) -> tuple[ModelText, str]:
         """Return a training pair as the model reads it: only spans on both sides get symbols."""
-        source, target = self.normalize(source), self.normalize(target)
+        source, target = (self._put_aside(self.normalize(text))[0] for text in (source, target))
         if not self.patterns:
             return ModelText(source), target
         available = Counter(match[0] for match in self.matches(target))
@@ -124,12 +156,27 @@ class TextRules:
 
     def matches(self, text: str) -> list[re.Match[str]]:
         """Return the spans of a normalized text that can be protected."""
+        return [each for each in self._matches(text) if each.lastgroup not in (KEPT, ASIDE)]
+
+    def _matches(self, text: str) -> list[re.Match[str]]:
         if not self.patterns or not (self._has_own or _TRACE.search(text)):
             return []
         # An own pattern may match nothing between its look-arounds.
-        return [
-            found for found in self._pattern.finditer(text) if found[0] and found.lastgroup != KEPT
-        ]
+        return [found for found in self._pattern.finditer(text) if found[0]]
+
+    def _put_aside(self, text: str) -> tuple[str, str, str]:
+        """Return a text without the spans to put aside, the spans before it, and the others."""
+        found = [each for each in self._matches(text) if each.lastgroup == ASIDE]
+        parts, end, before, after = [""], 0, "", ""
+        for match in found:
+            parts.append(text[end : match.start()])
+            end = match.end()
+            if not "".join(parts).strip():
+                before += match[0] + " " * text.startswith(" ", end)
+            else:
+                after += " " * text.endswith(" ", 0, match.start()) + match[0]
+        rest = "".join((*parts, text[end:]))
+        return (" ".join(rest.split()), before, after) if found else (text, "", "")
 
     def _replace(self, text: str, spans: Sequence[str]) -> str:
         """Replace the first occurrence of each span in the text by the span's symbol."""
@@ -145,20 +192,27 @@ class TextRules:
                     break
         return "".join((*parts, text[end:]))
 
-    def owners(self, text: str, spans: Sequence[str], words: Sequence[str]) -> list[int]:
+    def owners(self, text: str, source: ModelText) -> list[int]:
         """Return for each word of the model's text the index of the user's word it begins in.
 
         Args:
             text: Text of the user.
-            spans: The spans that are symbols in the model's text.
-            words: The words of the user's text, as `split_words` returns them.
+            source: The source of the text, or the text itself.
         """
-        visible = ["".join(self.normalize(word).split()) for word in words]
-        owners = [index for index, word in enumerate(visible) for _ in word] or [0]
+        visible = ["".join(self.normalize(word).split()) for word in split_words(text)]
+        characters = [index for index, word in enumerate(visible) for _ in word]
+        normalized = self.normalize(text)
+        hidden = {
+            len("".join(normalized[: match.start()].split())) + place
+            for match in self._matches(normalized)
+            if match.lastgroup == ASIDE
+            for place in range(len("".join(match[0].split())))
+        }
+        owners = [each for place, each in enumerate(characters) if place not in hidden] or [0]
         found, position = [], 0
-        for word in split_words(self.mask(text, spans)):
+        for word in split_words(self.mask(text, source)):
             found.append(owners[min(position, len(owners) - 1)])
-            position += len("".join(restore(word, spans).split()))
+            position += len("".join(restore(word, source.spans).split()))
         return found
 
 

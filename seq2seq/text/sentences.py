@@ -218,6 +218,21 @@ def has_words(text: str) -> bool:
     return any(map(str.isalpha, _FIND["not_words"].sub(" ", text.strip())))
 
 
+def is_break(text: str) -> bool:
+    """Return whether a text is a line break, such as `<br />`, which `split_sentences` sets apart.
+
+    Example:
+        >>> is_break(" <br />"), is_break("<i>")
+        (True, False)
+    """
+    return _FIND["break"].match(text) is not None
+
+
+def kept(text: str) -> str:
+    """Return a text that is not translated as it stands in the translation of its line."""
+    return text if is_break(text) else text.strip()
+
+
 def split_marker(text: str) -> tuple[str, str]:
     """Return the marker at the start of a sentence, such as a bullet or `a)`, and the rest.
 
@@ -250,7 +265,7 @@ def join_sentences(texts: Iterable[str]) -> str:
     """
     joined: list[str] = []
     for text in filter(None, texts):
-        if joined and not any(map(_FIND["break"].match, (joined[-1], text))):
+        if joined and not is_break(joined[-1]) and not is_break(text):
             is_wide = _FIND["ends_wide"].search(joined[-1]) or (
                 _FIND["starts_wide"].match(text) and has_words(joined[-1])
             )

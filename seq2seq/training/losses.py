@@ -292,10 +292,10 @@ def _linked_rows(
             raise ValueError(f"{_GUIDED_KEY}: pair {position + 1} has no links{_NO_LINKS}")
         if row == len(encoded) or encoded.indices[row] != position:
             continue  # the pair was left out because of its length
-        (_, spans), _ = tokenizers.source.rules.prepare_pair(pair.source, pair.target)
+        source, _ = tokenizers.source.rules.prepare_pair(pair.source, pair.target)
         sides = zip(tokenizers, (encoded.source_rows, encoded.target_rows), pair[:2], strict=True)
         words = (
-            tokenizer.words(text, rows[row].tolist(), spans) for tokenizer, rows, text in sides
+            tokenizer.words(text, rows[row].tolist(), source) for tokenizer, rows, text in sides
         )
         yield link_tokens(pair.links.possible, *words)
         row += 1

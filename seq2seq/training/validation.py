@@ -162,9 +162,9 @@ class Evaluator:
         pairs = []
         for row in rows:
             source, reference = data.sources[row], data.references[row]
-            spans = self.tokenizers.source.rules.prepare(source).spans
-            source_line = EncodedLine(source, encoded.source_rows[row].tolist(), spans)
-            target_line = EncodedLine(reference, encoded.target_rows[row].tolist(), spans)
+            model = self.tokenizers.source.rules.prepare(source)
+            source_line = EncodedLine(source, encoded.source_rows[row].tolist(), model)
+            target_line = EncodedLine(reference, encoded.target_rows[row].tolist(), model)
             pairs.append(EncodedPair(source_line, target_line))
         try:
             read = translator.score_batch(pairs, way_out=way_out)

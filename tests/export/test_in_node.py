@@ -103,7 +103,8 @@ EVALUATE = """({texts, rules}) => {
 
 
 SPLIT = """({texts, rules, habits}) => {
-  const translator = new Translator(null, null, null, null, new SentenceRules(rules), habits);
+  const own = { normalize: (line) => line };
+  const translator = new Translator(null, null, null, own, new SentenceRules(rules), habits);
   return texts.map((text) => translator.split(text));
 }"""
 

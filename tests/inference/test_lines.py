@@ -20,6 +20,7 @@ from seq2seq.inference.lines import (
 )
 from seq2seq.inference.tally import StreamCounts
 from seq2seq.inference.translator import Translator
+from seq2seq.text.rules import normalize
 from seq2seq.text.sentences import Split, TextHabits
 
 SINGLE, SEVERAL = TextHabits(0.1, 0.0), TextHabits(0.9, 0.0)
@@ -48,6 +49,15 @@ def test_lines_are_split_for_a_model_of_single_sentences_or_as_asked(habits, spl
     parts, was_too_long = make_splitter(habits, split).parts(line)
 
     assert (parts, was_too_long) == (line.split("  ") if is_split else [line], False)
+
+
+def test_a_line_is_normalized_before_it_is_split():
+    splitter = make_splitter(normalize=normalize)
+
+    parts, _ = splitter.parts("Scho\u0308n.\u200f <br> A\u0308pfel.\u00a0Ja")
+
+    assert parts == ["Sch\u00f6n.", " <br> ", "\u00c4pfel.", "Ja"]
+    assert [splitter.stays(part) for part in parts] == [False, True, False, False]
 
 
 @pytest.mark.parametrize(

@@ -20,10 +20,10 @@ from seq2seq.inference.translations import (
 )
 from seq2seq.search.config import Hypothesis
 from seq2seq.special_tokens import UNK
-from seq2seq.text.rules import SYMBOLS
+from seq2seq.text.rules import SYMBOLS, ModelText
 
 TOKENIZERS = TokenizerPair(CharacterTokenizer("jan "), CharacterTokenizer("yes\n"))
-SOURCE = EncodedLine("ja", [4, 5])
+SOURCE = EncodedLine("ja", [4, 5], ModelText("ja"))
 
 
 def two_hypotheses():
@@ -33,7 +33,9 @@ def two_hypotheses():
 
 
 def test_a_protected_span_of_any_pattern_may_be_lost():
-    translation = two_hypotheses()._replace(source="ORD-x kostet 5", spans=("ORD-x", "yes"))
+    translation = two_hypotheses()._replace(
+        source="ORD-x kostet 5", model=ModelText("", ("ORD-x", "yes"))
+    )
 
     assert translation.lost_spans == ["5", "ORD-x"]
 
@@ -123,11 +125,11 @@ def test_a_line_in_capitals_is_read_in_usual_letters_and_answered_in_capitals():
     usual, capitals = encode_lines(["Ja, na ja ja", "JA, NA JA JA"], TOKENIZERS.source)
     [recased] = encode_lines(["JA, NA JA JA"], TOKENIZERS.source, recases=True)
 
-    assert recased == usual._replace(text="JA, NA JA JA", in_capitals=True)
+    model = ModelText("Ja, na ja ja", in_capitals=True)
+    assert recased == usual._replace(text="JA, NA JA JA", model=model)
     assert capitals.ids != recased.ids
-    spans = (SYMBOLS[0],)
-    source = recased._replace(spans=("%s",))
-    tokenizers = TokenizerPair(TOKENIZERS.source, CharacterTokenizer(["y", *spans]))
+    source = recased._replace(model=model._replace(spans=("%s",)))
+    tokenizers = TokenizerPair(TOKENIZERS.source, CharacterTokenizer(["y", SYMBOLS[0]]))
     translation = make_translation(source, [found([4, 5])], tokenizers=tokenizers)
     assert (translation.source, translation.text) == ("JA, NA JA JA", "Y%s")
 

@@ -13,15 +13,18 @@ from node_scripts import needs_node, run_scripts
 from seq2seq.export.web_page import javascript_pattern
 from seq2seq.text.patterns import PATTERNS
 from seq2seq.text.rules import (
+    ASIDE,
     KEPT,
     MAX_SPANS,
     SYMBOLS,
+    ModelText,
     TextRules,
     in_capitals,
     lost_spans,
     normalize,
     recase,
     restore,
+    split_words,
 )
 from seq2seq.text.sentences import has_words, split_marker, split_sentences
 
@@ -33,8 +36,8 @@ RULES = TextRules(
 FUNCTION = """({ rules, lines }) => {
   const own = new TextRules(rules);
   return lines.map((line) => {
-    const { text, spans } = own.prepare(line);
-    return [text, spans, restore(text, spans)];
+    const { text, spans, before, after } = own.prepare(line);
+    return [text, spans, before + restore(text, spans) + after];
   });
 }"""
 
@@ -46,7 +49,7 @@ def marked(text, spans):
 
 @pytest.mark.parametrize(("given", "expected"), CASES["spans"])
 def test_text_is_normalized_and_spans_are_found(given, expected):
-    text, spans = RULES.prepare(given)
+    text, spans = RULES.prepare(given)[:2]
 
     assert marked(text, spans) == expected
     assert restore(text, spans) == normalize(given)
@@ -61,9 +64,10 @@ def strange_lines():
 
 
 @needs_node
-def test_the_page_follows_the_same_rules():
+@pytest.mark.parametrize("own", [RULES, TextRules(True, {ASIDE: r"[\d]|<|b"} | RULES.patterns)])
+def test_the_page_follows_the_same_rules(own):
     lines = [*(text for text, _ in CASES["spans"]), *strange_lines()]
-    rules = {"normalizes": True, "pattern": javascript_pattern(RULES.patterns)}
+    rules = {"normalizes": True, "pattern": javascript_pattern(own.patterns)}
 
     found = run_scripts(
         "sentences.js", "rules.js", function=FUNCTION, data={"rules": rules, "lines": lines}
@@ -71,8 +75,8 @@ def test_the_page_follows_the_same_rules():
 
     expected = []
     for line in lines:
-        text, spans = RULES.prepare(line)
-        expected.append([text, list(spans), restore(text, spans)])
+        source = own.prepare(line)
+        expected.append([source.text, list(source.spans), source.line(source.text)])
     assert found == expected
 
 
@@ -198,29 +202,56 @@ def test_only_spans_of_both_sides_become_symbols_in_training():
 def test_a_target_has_each_symbol_of_its_source_once():
     spans = ("7", "A4", "7")
 
-    assert RULES.mask("7 A4 7 A4 7", spans) == f"{SYMBOLS[0]} {SYMBOLS[1]} {SYMBOLS[2]} A4 7"
+    assert (
+        RULES.mask("7 A4 7 A4 7", ModelText("", spans))
+        == f"{SYMBOLS[0]} {SYMBOLS[1]} {SYMBOLS[2]} A4 7"
+    )
 
 
 def test_without_rules_nothing_changes():
     text = "  a\u00a0\u0308 7 \ufeff"
 
-    assert TextRules().prepare(text) == (text, ())
-    assert TextRules().prepare_pair(text, text) == ((text, ()), text)
+    assert TextRules().prepare(text) == ModelText(text)
+    assert TextRules().prepare_pair(text, text) == (ModelText(text), text)
 
 
 def test_words_of_the_model_belong_to_the_words_of_the_user():
     text = "\u00ad Nr.  7 von\u00a0 10 000 <b>Hunden</b> \u200b!"
-    words = text.split(" ")
-    spans = RULES.prepare(text).spans
+    words = split_words(text)
+    source = RULES.prepare(text)
 
-    owners = RULES.owners(text, spans, words)
+    owners = RULES.owners(text, source)
 
-    model_words = RULES.mask(text, spans).split()
-    originals = [restore(word, spans) for word in model_words]
+    originals = [source.label(word) for word in source.text.split()]
     assert originals == ["Nr.", "7", "von", "10 000", "<b>Hunden</b>", "!"]
     assert [words[owner] for owner in owners] == [
         *("Nr.", "7", "von\u00a0", "10", "<b>Hunden</b>", "\u200b!")
     ]
+
+
+ASIDE_RULES = TextRules(True, {ASIDE: f"{PATTERNS['tags']}|{PATTERNS['emoji']}"})
+
+
+@pytest.mark.parametrize(
+    ("text", "read", "translation"),
+    [
+        ("<i>Die Stra\u00dfe ist nass.</i>", "Die Stra\u00dfe ist nass.", "<i>X.</i>"),
+        ("Der Hund schl\u00e4ft \U0001f600", "Der Hund schl\u00e4ft", "X. \U0001f600"),
+        ("\U0001f600 Das <b>ist</b> gut.", "Das ist gut.", "\U0001f600 X. <b></b>"),
+    ],
+)
+def test_what_the_training_text_never_had_is_put_aside(text, read, translation):
+    source = ASIDE_RULES.prepare(text)
+
+    assert (source.text, source.spans) == (read, ())
+    assert source.line("X.") == translation
+    assert not ASIDE_RULES.has_symbols
+
+
+def test_words_beside_what_is_put_aside_belong_to_the_words_of_the_user():
+    text = "\U0001f600 Das <b>ist gut</b> ."
+
+    assert ASIDE_RULES.owners(text, ASIDE_RULES.prepare(text)) == [1, 2, 3, 4]
 
 
 def test_the_symbols_are_no_characters_of_a_text():

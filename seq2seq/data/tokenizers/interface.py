@@ -17,9 +17,12 @@ from seq2seq.registry import Registry
 from seq2seq.special_tokens import UNK
 from seq2seq.text.patterns import DECIMALS, PATTERNS
 from seq2seq.text.rules import (
+    ASIDE,
     IDENTITY,
     KEPT,
+    NO_TEXT,
     SYMBOLS,
+    ModelText,
     TextRules,
     lowered,
     split_words,
@@ -65,13 +68,14 @@ class Tokenizer(Protocol):
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """Return a readable label for each id."""
 
-    def words(self, text: str, ids: Sequence[int], spans: Sequence[str] = ()) -> list[int]:
+    def words(self, text: str, ids: Sequence[int], source: ModelText = NO_TEXT) -> list[int]:
         """Return the index in `split_words(text)` of the word that each id belongs to.
 
         Args:
             text: Text of the user: the text that was encoded, or the text that `ids` decode to.
             ids: Token ids without BOS and EOS.
-            spans: The spans of the text that are symbols in `ids`.
+            source: The source of the text, or the text itself, as the model reads it; its spans
+                are symbols in `ids`.
         """
 
     def state(self) -> TokenizerState:
@@ -227,7 +231,7 @@ class SymbolTokenizer(_Wrapper):
             for i, label in zip(ids, labels, strict=True)
         ]
 
-    def words(self, text: str, ids: Sequence[int], spans: Sequence[str] = ()) -> list[int]:
+    def words(self, text: str, ids: Sequence[int], source: ModelText = NO_TEXT) -> list[int]:
         groups, symbols = self._split(ids)
         matches = list(self.pattern.finditer(text))
         if [self._ids[match[1]] for match in matches] != symbols:
@@ -295,10 +299,10 @@ class RuledTokenizer(_Wrapper):
     def _encode(self, lines: Sequence[str], encode: _Encode) -> list[list[int]]:
         return encode(list(map(self.rules.normalize, lines)))
 
-    def words(self, text: str, ids: Sequence[int], spans: Sequence[str] = ()) -> list[int]:
-        owners = self.rules.owners(text, spans, split_words(text)) or [0]
+    def words(self, text: str, ids: Sequence[int], source: ModelText = NO_TEXT) -> list[int]:
+        owners = self.rules.owners(text, source) or [0]
         last = len(owners) - 1
-        words = self.inner.words(self.rules.mask(text, spans), ids)
+        words = self.inner.words(self.rules.mask(text, source), ids)
         return [owners[min(word, last)] for word in words]
 
     def state(self) -> TokenizerState:
@@ -316,7 +320,7 @@ def plain_tokenizer(tokenizer: Tokenizer) -> Tokenizer:
 
 def symbol_ids(tokenizer: Tokenizer) -> list[int]:
     """Return the ids of the symbols for protected spans; none if nothing is protected."""
-    if not tokenizer.rules.patterns:
+    if not tokenizer.rules.has_symbols:
         return []
     labels = tokenizer.tokens(range(len(tokenizer)))
     return [labels.index(symbol) for symbol in SYMBOLS]
@@ -365,7 +369,7 @@ def train_tokenizers(config: TokenizerConfig, corpus: Corpus | Sequence[Pair]) -
         )
         corpus = without_symbols(corpus, symbols)
     tokenizer_type = TOKENIZERS.find(config)
-    tokenizers = tokenizer_type.train(config, corpus, SYMBOLS if rules.patterns else ())
+    tokenizers = tokenizer_type.train(config, corpus, SYMBOLS if rules.has_symbols else ())
     if symbols:
         tokenizers = _both(tokenizers, lambda inner: SymbolTokenizer(inner, symbols))
     if rules == IDENTITY:
@@ -394,7 +398,8 @@ def choose_rules(config: TokenizerConfig, corpus: Corpus) -> TextRules:
     """Return the rules of a configuration; `protect=null` means the kinds that a corpus copies.
 
     Decimal numbers are a kind of their own if they are frequent: with 277,70 for 277.70, they are
-    rewritten in text that copies all other numbers. Rare ones could not be learned.
+    rewritten in text that copies all other numbers. Rare ones could not be learned. Tags and emoji
+    stand where no other span does, so the model does not read them if the text hardly has any.
     """
     normalizes = config.normalization is not Normalization.identity
     names = list(PATTERNS) if config.protect is None else config.protect
@@ -420,24 +425,32 @@ def choose_rules(config: TokenizerConfig, corpus: Corpus) -> TextRules:
             found[kind] += 1
             copied[kind] += available[match[0]] > 0
             available[match[0]] -= 1
+    aside = {kind for kind in ("tags", "emoji") if found[kind] < _ENOUGH_SPANS}
+    patterns = {KEPT: kept} if kept else {}
+    if aside:
+        patterns[ASIDE] = "|".join(PATTERNS[kind] for kind in PATTERNS if kind in aside)
     if copied.total() < _FEWEST_SPANS:
-        return TextRules(normalizes)
+        return TextRules(normalizes, patterns if aside else {})
     kinds = [*PATTERNS, _DECIMAL]
     rare = {kind for kind in kinds if found[kind] < _ENOUGH_SPANS}
     if found[_DECIMAL] < _FREQUENT * num_pairs:
         rare.add(_DECIMAL)
-    chosen = rare | {kind for kind in found if copied[kind] >= _SMALLEST_SHARE * found[kind]}
+    chosen = (rare - aside) | {
+        kind for kind in found if copied[kind] >= _SMALLEST_SHARE * found[kind]
+    }
     logger.info(
         "%s: spans of the source that are also in the target: %s",
         corpus.name,
         ", ".join(
-            f"{kind} {copied[kind]} of {found[kind]}{'' if kind in chosen else ' (not protected)'}"
+            f"{kind} {copied[kind]} of {found[kind]}"
+            f"{'' if kind in chosen else ' (put aside)' if kind in aside else ' (not protected)'}"
             for kind in kinds
         ),
     )
     if _DECIMAL not in chosen:
-        kept = "|".join(filter(None, (kept, DECIMALS)))
-    patterns = {KEPT: kept} if kept else {}
+        patterns = {KEPT: "|".join(filter(None, (kept, DECIMALS)))} | {
+            name: pattern for name, pattern in patterns.items() if name != KEPT
+        }
     patterns |= {kind: PATTERNS[kind] for kind in PATTERNS if kind in chosen}
     return TextRules(normalizes, patterns)
 
@@ -457,7 +470,7 @@ def model_pair(pair: Pair, rules: TextRules, *, is_training: bool = True) -> Pai
         source, target = rules.prepare_pair(pair.source, pair.target)
     else:
         source = rules.prepare(pair.source)
-        target = rules.mask(pair.target, source.spans)
+        target = rules.mask(pair.target, source)
     return pair._replace(source=source.text, target=target)
 
 

@@ -25,7 +25,7 @@ from seq2seq.data.tokenizers.interface import (
 )
 from seq2seq.runtime.numerics import derive_seed
 from seq2seq.special_tokens import BOS, EOS, PAD, SPACE_LABEL, SPECIAL_TOKENS, UNK, UNKNOWN_SURFACE
-from seq2seq.text.rules import IDENTITY, split_words
+from seq2seq.text.rules import IDENTITY, NO_TEXT, ModelText, split_words
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class SentencePieceTokenizer:
         tokens: list[str] = self._processor.id_to_piece([int(i) for i in ids])
         return tokens
 
-    def words(self, text: str, ids: Sequence[int], spans: Sequence[str] = ()) -> list[int]:
+    def words(self, text: str, ids: Sequence[int], source: ModelText = NO_TEXT) -> list[int]:
         surfaces = [
             None if i == UNK else token.replace(SPACE_LABEL, " ")
             for i, token in zip(ids, self.tokens(ids), strict=True)

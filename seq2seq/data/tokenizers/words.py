@@ -26,7 +26,7 @@ from seq2seq.data.tokenizers.interface import (
 )
 from seq2seq.files.text import open_lines
 from seq2seq.special_tokens import SPACE_LABEL, SPECIAL_TOKENS, UNK, UNKNOWN_SURFACE
-from seq2seq.text.rules import IDENTITY, SYMBOLS
+from seq2seq.text.rules import IDENTITY, NO_TEXT, SYMBOLS, ModelText
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class _ListTokenizer:
     def tokens(self, ids: Sequence[int]) -> list[str]:
         return [self._labels[i].replace(" ", SPACE_LABEL) for i in ids]
 
-    def words(self, text: str, ids: Sequence[int], spans: Sequence[str] = ()) -> list[int]:
+    def words(self, text: str, ids: Sequence[int], source: ModelText = NO_TEXT) -> list[int]:
         surfaces = self._split(text)
         if list(map(self._find, surfaces)) != list(ids):
             surfaces = [self._surfaces[i] for i in ids]
@@ -272,7 +272,7 @@ def _choose(
 def marking(split: Split) -> Split:
     """Return a function that splits a line into words with marks where it has no spaces.
 
-    The symbols of protected spans have no marks; between two of them, the mark is a word.
+    The symbols of what is protected have no marks; between two of them, the mark is a word.
 
     Example:
         >>> split = marking(split_function(Splitter.moses, language="en"))

@@ -15,16 +15,28 @@ class TextRules {
     return singleSpaces(singleSpaces(text).replace(INVISIBLE, "")).normalize("NFC");
   }
 
-  // Return the text that the model reads, with symbols for its protected spans, and the spans.
+  // Return the text that the model reads, with symbols for its protected spans, the spans, and
+  // what stands before and after the translation because the model does not read it.
   prepare(line) {
-    const text = this.normalize(line), spans = [];
-    if (!this.pattern) return { text, spans };
-    const masked = text.replace(this.pattern, (span, ...rest) => {
-      if (!span || rest.at(-1).kept !== undefined || spans.length === SYMBOLS.length) return span;
+    let text = this.normalize(line), before = "", after = "";
+    const spans = [];
+    if (!this.pattern) return { text, spans, before, after };
+    let end = 0, rest = "";
+    for (const { 0: span, index, groups } of text.matchAll(this.pattern)) {
+      if (!span || groups.aside === undefined) continue;
+      rest += text.slice(end, index);
+      end = index + span.length;
+      if (!rest.trim()) before += span + (text[end] === " " ? " " : "");
+      else after += (text[index - 1] === " " ? " " : "") + span;
+    }
+    if (end) text = singleSpaces(rest + text.slice(end));
+    const masked = text.replace(this.pattern, (span, ...found) => {
+      const isText = !span || found.at(-1).kept !== undefined || found.at(-1).aside !== undefined;
+      if (isText || spans.length === SYMBOLS.length) return span;
       spans.push(span);
       return SYMBOLS[spans.length - 1];
     });
-    return { text: masked, spans };
+    return { text: masked, spans, before, after };
   }
 }
 

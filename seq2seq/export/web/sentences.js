@@ -110,11 +110,20 @@ class SentenceRules {
     return this.find.speech.test(stripped) ? [stripped[0], stripped.slice(1)] : ["", text];
   }
 
+  isBreak(text) {
+    return this.find.break.test(text);
+  }
+
+  // Return a text that is not translated as it stands in the translation of its line.
+  kept(text) {
+    return this.isBreak(text) ? text : this.strip(text);
+  }
+
   join(texts) {
     const joined = [];
     for (const text of texts.filter(Boolean)) {
       const before = joined.at(-1) ?? "";
-      const isBreak = [before, text].some((each) => this.find.break.test(each));
+      const isBreak = this.isBreak(before) || this.isBreak(text);
       const isWide = this.find.ends_wide.test(before)
         || (this.find.starts_wide.test(text) && this.hasWords(before));
       joined.push(joined.length && !isBreak && !isWide ? ` ${text}` : text);

@@ -67,23 +67,28 @@ class Translator {
   // Return the sentences of a line, and markers before them, or the line.
   split(line) {
     if (!this.model.hasSentences) return [line];
-    const sentences = this.sentences.split(line);
+    const sentences = this.sentences.split(this.rules.normalize(line));
     if (!this.model.keepsOtherText) return sentences;
     return sentences.flatMap((sentence) => this.sentences.splitMarker(sentence).filter(Boolean));
   }
 
-  // Translate a text sentence by sentence, as the service does, and join the results. The nth
-  // translation joins the nth of each sentence; no token has weight in another sentence.
+  // Translate a text line by line and sentence by sentence, as the service does, and join the
+  // results. The nth translation joins the nth of each sentence; no token has weight in another
+  // sentence.
   async translateText(text, config) {
-    const parts = [];
-    for (const sentence of text.split(/\r\n|\n|\r/).flatMap((line) => this.split(line))) {
-      if (!BLANK.test(sentence)) parts.push(await this.translate(sentence, config));
+    const lines = [];
+    for (const line of text.split(/\r\n|\n|\r/)) {
+      lines.push([]);
+      for (const sentence of this.split(line)) {
+        if (!BLANK.test(sentence)) lines.at(-1).push(await this.translate(sentence, config));
+      }
     }
+    const parts = lines.flat();
     const ranks = Math.max(0, ...parts.map(({ hypotheses }) => hypotheses.length));
     return {
       sourceIds: parts.flatMap(({ sourceIds }) => sourceIds),
       sourceTokens: parts.flatMap(({ sourceTokens }) => sourceTokens),
-      hypotheses: [...Array(ranks).keys()].map((rank) => this.join(parts, rank)).filter(
+      hypotheses: [...Array(ranks).keys()].map((rank) => this.join(lines, rank)).filter(
         ({ text }, rank, all) => all.findIndex((each) => each.text === text) === rank),
     };
   }
@@ -91,9 +96,10 @@ class Translator {
   // Return the source's tokens and the distinct translations of a line, best first; none for
   // whitespace. Text without words stays as it is.
   async translate(line, config) {
-    const stays = this.model.keepsOtherText && !this.sentences.hasWords(line);
+    const stays = (this.model.hasSentences && this.sentences.isBreak(line))
+      || (this.model.keepsOtherText && !this.sentences.hasWords(line));
     if (stays && !BLANK.test(line)) return this.keep(line);
-    const { text, spans } = this.rules.prepare(line);
+    const { text, spans, before, after } = this.rules.prepare(line);
     const isRecased = this.model.recases && inCapitals(text);
     const read = isRecased ? recase(text, (word) => this.cost(word)) : text;
     const ids = BLANK.test(line) ? [] : this.source.encode(read);
@@ -104,7 +110,7 @@ class Translator {
       ? await search(this.graphs, ids, { ...config, n_best: most }, spans.length) : [];
     const texts = found.map((each) => {
       const decoded = this.target.decode(each.ids).replaceAll("\n", " ");
-      return restore(isRecased ? decoded.toUpperCase() : decoded, spans);
+      return before + restore(isRecased ? decoded.toUpperCase() : decoded, spans) + after;
     });
     const labels = (tokenizer, tokens) =>
       tokenizer.tokens(tokens).map((label) => restore(label, spans));
@@ -130,7 +136,7 @@ class Translator {
 
   // Return a text as its own translation.
   keep(line) {
-    const tokens = this.source.tokens([EOS]), text = this.sentences.strip(line);
+    const tokens = this.source.tokens([EOS]), text = this.sentences.kept(line);
     const weights = [Array(this.model.numHeads).fill([0])];
     const scores = { score: 0, logProbability: 0 };
     const hypothesis = { text, ids: [], tokens, weights, ...scores, isFinished: true };
@@ -138,15 +144,18 @@ class Translator {
   }
 
   // Join the hypotheses of a rank, or the last ones of sentences that have fewer.
-  join(parts, rank) {
+  join(lines, rank) {
+    const parts = lines.flat(), found = ({ hypotheses }) =>
+      hypotheses[Math.min(rank, hypotheses.length - 1)];
     const sizes = parts.map(({ sourceTokens }) => sourceTokens.length);
-    const chosen = parts.map(({ hypotheses }) => hypotheses[Math.min(rank, hypotheses.length - 1)]);
+    const chosen = parts.map(found);
     const sum = (values) => values.reduce((total, value) => total + value, 0);
     const weights = chosen.flatMap((hypothesis, index) => hypothesis.weights.map((heads) =>
       heads.map((row) => [...Array(sum(sizes.slice(0, index))).fill(0), ...row,
         ...Array(sum(sizes.slice(index + 1))).fill(0)])));
     return {
-      text: this.sentences.join(chosen.map(({ text }) => text)),
+      text: lines.map((line) => this.sentences.join(line.map((part) => found(part).text)))
+        .join("\n"),
       tokens: chosen.flatMap(({ tokens }) => tokens),
       logProbability: sum(chosen.map(({ logProbability }) => logProbability)),
       isFinished: chosen.every(({ isFinished }) => isFinished),
