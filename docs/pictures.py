@@ -194,15 +194,14 @@ def draw_map(axes: Axes, weights: Tensor) -> None:
 
 def read_differences() -> list[Difference]:
     """Read the differences of the kept study, which its report calls *Results*."""
-    sections = json.loads(STUDY.read_text(encoding="utf-8"))["sections"]
-    groups = sections[0]["tables"][0]
-    labels = [label for label, *_ in groups["columns"]]
+    results = json.loads(STUDY.read_text(encoding="utf-8"))["tables"]["Results"]
+    groups = next(iter(results.values()))
     found = []
-    for row in groups["rows"]:
-        cells = {label: text for label, (text, _) in zip(labels, row, strict=True)}
+    for name, row in zip(groups["index"], groups["data"], strict=True):
+        cells = dict(zip(groups["columns"], row, strict=True))
         numbers = re.findall(r"[+-]\d+\.\d+", cells["Difference"] + " " + cells["Interval"])
         if numbers:
-            found.append(Difference(cells["attention"], *map(float, numbers)))
+            found.append(Difference(name, *map(float, numbers)))
     return found
 
 

@@ -2,17 +2,17 @@
 
 import csv
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+
+import pandas as pd
 
 from seq2seq.evaluation.measures import Sentences, measure
 from seq2seq.files.atomic import write_text
-from seq2seq.studies.charts import bleu_by_length
-from seq2seq.studies.comparison import compare_with_baseline
-from seq2seq.studies.report import Study
-from seq2seq.studies.runs import Group, StudyRun, group_runs, read_runs
+from seq2seq.studies.runs import finished_runs, read_runs
+from seq2seq.studies.study import find_differences
+from seq2seq.studies.tables import Study
 from seq2seq.training.run_directory import RunDirectory
-from seq2seq.visualization.page import Cell, Table
 
 REFERENCE = [
     "A dog runs through the deep snow.",
@@ -84,29 +84,24 @@ def change_results(path: Path, **values: object) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | values))
 
 
-def make_group(label: str, names: Iterable[str]) -> Group:
-    """Return a group of runs without results."""
-    runs = [StudyRun(name=name, directory=RunDirectory(Path(name))) for name in names]
-    return Group(swept={"attention": label}, runs=runs, num_failed=0)
+def make_runs(**groups: int) -> pd.DataFrame:
+    """Return runs without results: the number of each group."""
+    rows = [
+        (label, f"{label}-{number}") for label, size in groups.items() for number in range(size)
+    ]
+    runs = pd.DataFrame(rows, columns=["group", "run"])
+    runs["seed"] = runs["test_set"] = ""
+    return runs.assign(statistics=[{} for _ in rows])
 
 
-def read_groups(path: Path) -> list[Group]:
-    """Read the groups of a study."""
-    return group_runs(read_runs([path]))
+def read_finished(path: Path) -> pd.DataFrame:
+    """Read the finished runs of a study."""
+    return finished_runs(read_runs([path]))
 
 
-def cells_of(table: Table) -> dict[str, dict[str, Cell]]:
-    """Return the cells of each row by the labels of row and column."""
-    labels = [column.label for column in table.columns]
-    return {row[0].text: dict(zip(labels, row, strict=True)) for row in table.rows}
-
-
-def read_study(path: Path) -> Study:
-    """Read a study whose groups are compared in BLEU alone."""
-    runs = read_runs([path])
-    groups, notes = group_runs(runs), []
-    lengths = bleu_by_length(groups, (), notes)
-    return Study(runs, compare_with_baseline(groups, None), {}, (), notes, lengths)
+def read_study(path: Path, baseline: str | None = None) -> Study:
+    """Compare the groups of a study."""
+    return find_differences(read_runs([path]), baseline)
 
 
 def read_rows(file: Path) -> list[dict[str, str]]:

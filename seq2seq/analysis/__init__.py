@@ -1,1 +1,1 @@
-"""Analyze trained runs in a notebook: their sentences, and attention over a whole corpus."""
+"""Open one trained run: its sentences, attention, interventions and attributions."""

@@ -2,7 +2,8 @@
 
 # N heads, T target length, S source length
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -32,6 +33,7 @@ from seq2seq.evaluation.measures import (
 from seq2seq.evaluation.metrics import ScoringRule
 from seq2seq.files.links import GoldLinks, Links, check_links, read_links
 from seq2seq.files.paths import expand_home
+from seq2seq.inference import tally
 from seq2seq.inference.scoring import attention_links, read_sentences
 from seq2seq.inference.translations import Translation
 from seq2seq.inference.translator import Translator
@@ -77,6 +79,19 @@ class Intervened(NamedTuple):
     """`perplexity` divided by the perplexity of the unchanged model."""
     changed_words: float
     """Share of the words that differ from the translations of the unchanged model."""
+
+
+@contextmanager
+def without_warnings() -> Iterator[None]:
+    """Translate without the warnings about input and translations.
+
+    Their advice does not fit a set that was translated before, or a model that was changed.
+    """
+    tally.logger.disabled = True
+    try:
+        yield
+    finally:
+        tally.logger.disabled = False
 
 
 class Run:
@@ -198,8 +213,9 @@ class Run:
             decoding=checkpoint.config.decoding,
             tags=required_tags(checkpoint.config.data),
         )
-        translations = changed([pair.source for pair in pairs], split="never")
-        references = list(changed.score((pair.source, pair.reference) for pair in pairs))
+        with without_warnings():
+            translations = changed([pair.source for pair in pairs], split="never")
+            references = list(changed.score((pair.source, pair.reference) for pair in pairs))
         read = read_sentences(references, tokenizers=checkpoint.tokenizers)
         read.translations = [each.text for each in translations]
         read.rule = ScoringRule.of_signature(self.results["valid"]["signature"])  # type: ignore[index]

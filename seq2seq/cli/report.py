@@ -9,13 +9,11 @@ from seq2seq.runtime.process import equal_messages_once, imports_in_one_line
 
 with imports_in_one_line():
     from seq2seq.analysis.interventions import find_intervention
-    from seq2seq.checks import Config, FilePath, FilePaths, Filled, visible
+    from seq2seq.checks import Config, FilePath, FilePaths, Filled, OneOf, visible
     from seq2seq.cli.command_line import run_command
-    from seq2seq.evaluation.metrics import bins_at
     from seq2seq.files.paths import expand_home, expand_patterns
     from seq2seq.studies.runs import is_run, read_runs
     from seq2seq.studies.study import list_files, write_tables
-    from seq2seq.visualization.paper import PaperFormat
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -32,14 +30,11 @@ class ReportConfig(Config):
     interventions: list[str]
     """Changes of the attention weights: uniform, permuted, strongest, without_end, frozen and
     drop_head:N (heads numbered from 1). The test set is translated again with each change."""
-    length_bins: list[str]
-    """Upper limits of the ranges of source length in words for BLEU, such as [10,20,30,50];
-    empty: ranges with about the same number of sentences."""
     attributions: bool
     """Whether attention is compared with erasure and gradient on the test set."""
-    format: PaperFormat | None
-    """Format of tables and figures for a paper, in the folder `paper` of the output directory; None
-    writes none."""
+    format: Annotated[str, OneOf(("latex", "markdown"))] | None
+    """Format of a file with all tables of the report, tables.tex (for booktabs) or tables.md; None
+    writes no such file."""
     plugins: list[str]
     """Python files that register the attention types of the runs, or interventions."""
 
@@ -58,7 +53,6 @@ def report(config: ReportConfig) -> None:
         OSError: A file cannot be read or written.
     """
     interventions = list(map(find_intervention, config.interventions))
-    bins_at(config.length_bins)  # a mistake raises before anything is translated
     found = expand_patterns(config.sweeps, key="sweeps", only_directories=True)
     sweeps = list(map(Path, found))
     if config.output is None:
@@ -74,12 +68,11 @@ def report(config: ReportConfig) -> None:
             output,
             baseline=config.baseline,
             interventions=interventions,
-            length_bins=config.length_bins,
             attributions=config.attributions,
-            paper=config.format,
+            tables=config.format,
         )
     print(visible(shown))
-    print(f"\n{list_files(output, with_paper=config.format is not None)}", file=sys.stderr)
+    print(f"\n{list_files(output)}", file=sys.stderr)
 
 
 if __name__ == "__main__":

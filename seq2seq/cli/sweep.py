@@ -22,7 +22,6 @@ from seq2seq.analysis.interventions import find_intervention
 from seq2seq.checks import visible
 from seq2seq.cli.command_line import errors_in_one_line
 from seq2seq.config.composition import USER_ERRORS, describe_error, quote_value
-from seq2seq.evaluation.metrics import bins_at
 from seq2seq.files.lock import DirectoryInUseError, DirectoryLock
 from seq2seq.files.paths import expand_home
 from seq2seq.runtime.distributed import process_group
@@ -33,9 +32,6 @@ from seq2seq.runtime.process import (
     is_first_process,
     with_process_name,
 )
-from seq2seq.studies.comparison import compare_with_baseline
-from seq2seq.studies.runs import as_typed, group_runs, has_begun, read_runs
-from seq2seq.studies.study import list_files, write_tables
 from seq2seq.training.log import labelled_lines
 from seq2seq.training.run_directory import RunDirectory
 
@@ -81,7 +77,6 @@ class StudySummary(Callback):
         self,
         baseline: object = None,
         interventions: Sequence[str] = (),
-        length_bins: int | Sequence[int] = (),
         attributions: bool = False,
     ) -> None:
         """Store the options.
@@ -90,14 +85,12 @@ class StudySummary(Callback):
             baseline: The group to compare with, a text, number or truth value;
                 None: the best group on the validation set.
             interventions: Changes of attention weights with which the test set is translated again.
-            length_bins: Upper limits of the ranges of source length for BLEU.
             attributions: Whether attention is compared with erasure and gradient.
         """
-        self.baseline = None if baseline is None else as_typed(baseline)
+        self.baseline = baseline
         self.interventions = (
             [interventions] if isinstance(interventions, str) else list(interventions)
         )
-        self.length_bins = [length_bins] if isinstance(length_bins, int) else list(length_bins)
         self.attributions = attributions
 
     def on_multirun_start(self, config: DictConfig, **_: object) -> None:
@@ -109,7 +102,6 @@ class StudySummary(Callback):
         assert isinstance(content, dict)
         with errors_in_one_line():  # Hydra would turn an error into a warning
             list(map(find_intervention, self.interventions))  # raises before hours of training
-            bins_at(self.length_bins)
             if not isinstance(self.attributions, bool):
                 key = f"hydra.callbacks.study.attributions={self.attributions}"
                 raise ValueError(f"{key} must be true or false")
@@ -136,11 +128,17 @@ class StudySummary(Callback):
         """Write the tables; exit with 1 if a run failed."""
         if not is_first_process():
             return
+        # pandas takes long to load.
+        from seq2seq.studies.comparison import find_baselines
+        from seq2seq.studies.runs import as_typed, finished_runs, read_runs
+        from seq2seq.studies.study import list_files, write_tables
+
         sweep = Path(config.hydra.sweep.dir)
         with errors_in_one_line(), equal_messages_once():
-            runs, baseline = read_runs([sweep]), self.baseline
+            runs = read_runs([sweep])
+            baseline = None if self.baseline is None else as_typed(self.baseline)
             try:
-                compare_with_baseline(group_runs(runs), baseline)
+                find_baselines(finished_runs(runs), baseline)
             except ValueError as error:  # write the tables despite a bad baseline
                 print(
                     f"warning: {visible(str(error))}; the best group is the baseline",
@@ -152,12 +150,11 @@ class StudySummary(Callback):
                 sweep,
                 baseline=baseline,
                 interventions=list(map(find_intervention, self.interventions)),
-                length_bins=self.length_bins,
                 attributions=self.attributions,
             )
         print(f"\n{visible(table)}\n\n{list_files(sweep)}", file=sys.stderr)
         SWEEP.end()
-        if any(run.failure is not None for run in runs):
+        if (runs["failure"] != "").any():
             sys.exit(1)
 
 
@@ -218,7 +215,7 @@ class _Sweep:
             lock = DirectoryLock(directory, advice=advice)
             lock.acquire()
             self._lock = lock
-            runs = sorted(path.name for path in directory.iterdir() if has_begun(path))
+            runs = sorted(path.name for path in directory.iterdir() if RunDirectory(path).has_begun)
             if runs and is_new:
                 raise ValueError(
                     f"{directory} has runs of an earlier sweep, such as {runs[0]}; continue it "

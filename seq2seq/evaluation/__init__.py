@@ -1,1 +1,1 @@
-"""Scores of translations, their significance, word alignments and statistics of attention."""
+"""Score translations, word alignments and attention, and test whether scores differ."""

@@ -1,1 +1,1 @@
-"""The runs of a study: read, grouped, compared and shown in tables and on a page."""
+"""Compare trained runs: tables of runs and groups, tests of their differences, and the report."""

@@ -1,59 +1,60 @@
 """Compare the attention of runs: does a pattern belong to the type or to the seed?"""
 
-# S sentences, T target length; n and m runs
+# R runs, S sentences, T target length; n and m runs of two groups
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import combinations
-from statistics import fmean
 
 import numpy as np
+import pandas as pd
 
 from seq2seq.checks import counted
 from seq2seq.evaluation.metrics import Array
 from seq2seq.evaluation.significance import LEVEL, holm
-from seq2seq.studies.comparison import Agreement, BaselineComparison
-from seq2seq.studies.runs import Group, StudyRun
+from seq2seq.studies.runs import groups_of
 
-Divergences = dict[frozenset[StudyRun], float]
-"""Divergence of the attention of two runs, by pair of runs."""
 _MOST_DIVISIONS = 200_000
 
 
-def divergences(runs: Sequence[StudyRun]) -> Divergences:
-    """Return the mean Jensen-Shannon divergence of the attention of each pair of runs, in bits.
+def divergences(maps: Sequence[Sequence[Array]]) -> Array:
+    """Return the mean Jensen-Shannon divergence of the attention of every two runs, (R, R).
 
-    It lies between 0 (equal weights) and 1 (no source token in common); the mean is over the target
-    tokens of the sentences whose maps are known. Pairs with different tokens are omitted.
+    It is in bits, from 0 (equal weights) to 1 (no source token in common), and the mean over the
+    target tokens of the sentences whose maps are known. Runs with different tokens have NaN.
     """
-    found = {}
-    sizes = {run: [each.shape for each in run.maps] for run in runs}
-    length = max((shape[1] for shapes in sizes.values() for shape in shapes), default=0)
-    tokens = {run: _tokens(run.maps, length) for run in runs}
-    entropies = {run: _entropy(rows) for run, rows in tokens.items()}
-    for one, other in combinations(runs, 2):
+    found = np.full((len(maps), len(maps)), np.nan)
+    sizes = [[weights.shape for weights in of_run] for of_run in maps]
+    length = max((shape[1] for shapes in sizes for shape in shapes), default=0)
+    tokens = [_tokens(of_run, length) for of_run in maps]
+    entropies = list(map(_entropy, tokens))
+    for one, other in combinations(range(len(maps)), 2):
         if sizes[one] and sizes[one] == sizes[other]:
             joint = _entropy((tokens[one] + tokens[other]) / 2)
-            found[frozenset((one, other))] = joint - (entropies[one] + entropies[other]) / 2
+            found[one, other] = joint - (entropies[one] + entropies[other]) / 2
+            found[other, one] = found[one, other]
     return found
 
 
-def link_errors(pairs: Iterable[frozenset[StudyRun]]) -> Divergences:
-    """Score the links of every two runs against each other by the AER, from 0 (equal) to 1.
+def link_errors(maps: Sequence[Sequence[Array]], known: Array) -> Array:
+    """Score the links of every two runs against each other by the AER, from 0 (equal) to 1, (R, R).
 
     Each target token but EOS has one link, to the source token other than EOS with the most
     attention. So the AER is the share of the target tokens whose links differ.
+
+    Args:
+        maps: Attention of the runs.
+        known: The result of `divergences`; where it is NaN, so is the AER.
     """
-    found: Divergences = {}
-    links: dict[StudyRun, Array] = {}
-    for pair in pairs:
-        for run in pair - links.keys():
-            maps = [each[:-1, :-1] for each in run.maps if each.shape[1] > 1]
-            links[run] = np.concatenate([[], *(each.argmax(axis=1) for each in maps)])
-        one, other = (links[run] for run in pair)
-        if len(one):
-            found[pair] = float((one != other).mean())
+    links = [
+        np.concatenate([[], *(each[:-1, :-1].argmax(1) for each in of_run if each.shape[1] > 1)])
+        for of_run in maps
+    ]
+    found = np.full_like(known, np.nan)
+    for one, other in np.argwhere(~np.isnan(known)):
+        if len(links[one]):
+            found[one, other] = (links[one] != links[other]).mean()
     return found
 
 
@@ -69,11 +70,17 @@ def _entropy(weights: Array) -> float:
     return -float((weights * logarithms).sum() / max(len(weights), 1))
 
 
-def mean_divergence(found: Divergences, group: Group, other: Group) -> float | None:
-    """Return the mean over all pairs with one run from each group; None if a pair is missing."""
-    pairs = {frozenset((a, b)) for a in group.runs for b in other.runs if a is not b}
-    values = [found.get(pair) for pair in pairs]
-    return fmean(v for v in values if v is not None) if values and None not in values else None
+def mean_between(distances: Array, ones: Sequence[int], others: Sequence[int]) -> float:
+    """Return the mean over all pairs of two different runs, one from each group; NaN if a pair is
+    missing."""
+    pairs = {(min(one, other), max(one, other)) for one in ones for other in others if one != other}
+    return float(np.mean([distances[pair] for pair in pairs])) if pairs else math.nan
+
+
+def between_groups(distances: Array, places: dict[str, list[int]]) -> pd.DataFrame:
+    """Return the mean distance between the runs of every two groups."""
+    rows = [[mean_between(distances, a, b) for b in places.values()] for a in places.values()]
+    return pd.DataFrame(rows, index=list(places), columns=list(places)).rename_axis("Group")
 
 
 def least_p_value(*sizes: int) -> float:
@@ -92,7 +99,7 @@ def seeds_needed(num_comparisons: int) -> int:
     return next(n for n in itertools.count(2) if num_comparisons * least_p_value(n, n) < LEVEL)
 
 
-def compare_attention(found: Divergences, group: Group, baseline: Group) -> float | None:
+def compare_attention(distances: Array, num_runs: int) -> float | None:
     """Test whether attention differs more between two groups than between their seeds.
 
     The statistic is the mean divergence between the groups minus the mean divergence within them.
@@ -100,16 +107,18 @@ def compare_attention(found: Divergences, group: Group, baseline: Group) -> floa
     included, with at least this statistic. It cannot be below `least_p_value`. With 11 or more runs
     in each group, a random sample of the divisions is used.
 
+    Args:
+        distances: Divergences of the runs of both groups, (n + m, n + m).
+        num_runs: Number of runs of the first group, n.
+
     Returns:
         The p-value; None unless both groups have several runs with attention.
     """
-    runs = [*group.runs, *baseline.runs]
-    n, m = len(group.runs), len(baseline.runs)
-    if min(n, m) < 2 or any(frozenset(pair) not in found for pair in combinations(runs, 2)):
+    n, m = num_runs, len(distances) - num_runs
+    distances = np.where(np.eye(n + m, dtype=bool), 0.0, distances)
+    if min(n, m) < 2 or np.isnan(distances).any():
         return None
     from scipy.stats import permutation_test  # importing it takes a second
-
-    distances = np.array([[found.get(frozenset((a, b)), 0.0) for a in runs] for b in runs])
 
     def effect(one: Array, other: Array, axis: int) -> Array:
         def mean(rows: Array, columns: Array, num_pairs: int) -> Array:
@@ -126,38 +135,66 @@ def compare_attention(found: Divergences, group: Group, baseline: Group) -> floa
     return float(test.pvalue)
 
 
-def add_agreement(
-    comparisons: Sequence[BaselineComparison], agreement: Divergences, notes: list[str]
-) -> None:
-    """Add the `Agreement` of each group and its baseline.
+AGREEMENT = [
+    *("agreement_within", "agreement_between", "agreement_p", "agreement_seeds_needed"),
+    *("link_aer_within", "link_aer_between"),
+]
 
-    A p-value that cannot be significant, given the numbers of runs and comparisons, is left out.
+
+def places_of(finished: pd.DataFrame) -> dict[str, list[int]]:
+    """Return the positions of the runs of each group."""
+    positions = finished.reset_index(drop=True)
+    return {label: list(runs.index) for label, runs in groups_of(positions).items()}
+
+
+def compare_agreement(
+    divergence: Array,
+    links: Array,
+    places: dict[str, list[int]],
+    baselines: pd.Series,
+    notes: list[str],
+) -> pd.DataFrame:
+    """Compare the attention of each group with the attention of its baseline.
+
+    Args:
+        divergence: The result of `divergences`.
+        links: The result of `link_errors`.
+        places: The positions of the runs of each group.
+        baselines: The baseline of each group, or an empty text.
+        notes: Gets a line if groups have too few seeds.
+
+    Returns:
+        A row for each group that can be compared, with the columns `AGREEMENT`: the mean divergence
+        of two seeds of the group, and of a run of the group and a run of the baseline; the p-value
+        with Holm's correction, or the number of seeds that one needs; and the same means by the AER
+        of the links.
     """
-    errors = link_errors(agreement)
-    tested: list[tuple[BaselineComparison, Group, float]] = []
-    for each in comparisons:
-        if (baseline := each.baseline) is not None:
-            p_value = compare_attention(agreement, each.group, baseline)
-            tested += [(each, baseline, p_value)] if p_value is not None else []
-    if not tested:
-        return
-    number = seeds_needed(len(tested))
-    least = [least_p_value(len(each.group.runs), len(other.runs)) for each, other, _ in tested]
-    is_able = [len(tested) * p_value < LEVEL for p_value in least]
-    corrected = iter(holm([p for (_, _, p), able in zip(tested, is_able, strict=True) if able]))
-    for (each, baseline, _), able in zip(tested, is_able, strict=True):
-        within, between, *of_links = (
-            mean_divergence(found, each.group, other)
-            for found in (agreement, errors)
-            for other in (each.group, baseline)
-        )
-        assert within is not None and between is not None  # otherwise nothing was tested
-        p_value, needed = (next(corrected), None) if able else (None, number)
-        each.attention = Agreement(within, between, p_value, needed, *of_links)
-    if num_unable := is_able.count(False):
+    p_values = {}
+    for label, baseline in baselines.items():
+        if baseline:
+            runs = [*places[label], *places[baseline]]
+            p_value = compare_attention(divergence[np.ix_(runs, runs)], len(places[label]))
+            if p_value is not None:
+                p_values[label] = p_value
+    found = pd.DataFrame(index=list(p_values), columns=AGREEMENT, dtype=float)
+    for label in p_values:
+        for name, distances in (("agreement", divergence), ("link_aer", links)):
+            for end, other in (("within", label), ("between", baselines[label])):
+                mean = mean_between(distances, places[label], places[other])
+                found.loc[label, f"{name}_{end}"] = mean
+    least = {
+        label: least_p_value(len(places[label]), len(places[baselines[label]]))
+        for label in p_values
+    }
+    able = [label for label in p_values if len(p_values) * least[label] < LEVEL]
+    for label, p_value in zip(able, holm([p_values[label] for label in able]), strict=True):
+        found.loc[label, "agreement_p"] = p_value
+    if unable := [label for label in p_values if label not in able]:
+        needed = seeds_needed(len(p_values))
+        found.loc[unable, "agreement_seeds_needed"] = needed
         notes.append(
             "Whether attention differs from the attention of the baseline is not tested in "
-            f"{num_unable} "
-            f"of {len(tested)} groups: for {counted(len(tested), 'comparison')}, p can be below "
-            f"{LEVEL} only with {number} or more seeds of each group."
+            f"{len(unable)} of {len(p_values)} groups: for {counted(len(p_values), 'comparison')}, "
+            f"p can be below {LEVEL} only with {needed} or more seeds of each group."
         )
+    return found

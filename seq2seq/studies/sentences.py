@@ -1,19 +1,22 @@
 """Test sentences that a report shows, with their translations and attention."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
+from typing import TypedDict
 
 import numpy as np
+import pandas as pd
 
 from seq2seq.analysis.interventions import changed_words
+from seq2seq.analysis.run import without_warnings
 from seq2seq.config.composition import USER_ERRORS, describe_error
 from seq2seq.config.serialization import load_saved_config
-from seq2seq.evaluation.measures import MEASURES, Statistics
+from seq2seq.evaluation.measures import MEASURES
 from seq2seq.evaluation.metrics import text_lengths
 from seq2seq.inference.translator import Translator
-from seq2seq.studies.comparison import groups_with_first_test_set
-from seq2seq.studies.runs import Group
-from seq2seq.visualization.page import ShownSentence, ShownTranslation, shown_attention
+from seq2seq.studies.runs import groups_of
+from seq2seq.training.run_directory import RunDirectory
+from seq2seq.visualization.page import ShownAttention, shown_attention
 
 NUM_SENTENCES = 12
 """Number of sentences of different lengths on the page; those with the highest AER and so on are
@@ -24,21 +27,41 @@ _MAX_WEIGHTS = 1_500_000
 bytes."""
 
 
-def shown_sentences(groups: Sequence[Group], notes: list[str]) -> list[ShownSentence]:
+class ShownTranslation(TypedDict):
+    """A sentence's translation by one group."""
+
+    group: int
+    text: str
+    attention: ShownAttention
+
+
+class ShownSentence(TypedDict):
+    """A sentence with the translations of all groups."""
+
+    source: str
+    reference: str
+    translations: Sequence[ShownTranslation]
+    numbers: Mapping[str, float]
+    """Numbers that can order the sentences: the first ascending, all others descending."""
+
+
+def shown_sentences(finished: pd.DataFrame, notes: list[str]) -> list[ShownSentence]:
     """Translate some test sentences with the best run of each group; `notes` gets what is left out.
 
     All groups with the test set of the first group translate.
     """
-    members = groups_with_first_test_set(groups)
+    groups = groups_of(finished)
+    members = with_first_test_set(finished)
+    best = pd.DataFrame(
+        [runs.loc[runs["valid_bleu"].idxmax()] for runs in groups_of(members).values()]
+    )
     try:
-        [first] = [groups[i].runs[0] for i in members[:1]]
-        sources, references = first.directory.read_texts("test", ("src", "ref"))
-    except (ValueError, OSError):
+        path = members["path"].iloc[0]
+        sources, references = RunDirectory(path).read_texts("test", ("src", "ref"))
+    except (ValueError, OSError, IndexError):
         notes.append("No sentences are shown, because no run has kept its test.src.")
         return []
-    best = [groups[i].best for i in members]
-    translated = [run.translations for run in best]
-    numbers = sentence_numbers(references, translated, [run.statistics for run in best])
+    numbers = sentence_numbers(references, best)
     chosen = choose_sentences(sources, NUM_SENTENCES)
     for values in numbers.values():
         highest = sorted(range(len(sources)), key=lambda i: (-values[i], i))
@@ -46,46 +69,54 @@ def shown_sentences(groups: Sequence[Group], notes: list[str]) -> list[ShownSent
     lengths, unit = text_lengths(sources)
     chosen = sorted(dict.fromkeys(chosen), key=lambda i: (lengths[i], i))
     found = {}
-    for index in members:
-        run = groups[index].best
+    for _, run in best.iterrows():
         try:
-            translator = Translator.load(run.directory.path, device="cpu")
-            decoding = load_saved_config(run.directory.config).decoding
-            found[index] = translator([sources[i] for i in chosen], decoding, split="never")
+            translator = Translator.load(run["path"], device="cpu")
+            decoding = load_saved_config(RunDirectory(run["path"]).config).decoding
+            with without_warnings():
+                translations = translator([sources[i] for i in chosen], decoding, split="never")
+            found[list(groups).index(run["group"])] = translations
         except USER_ERRORS as error:
-            notes.append(f"{run.name} translates no sentences here: {describe_error(error)}.")
+            notes.append(f"{run['run']} translates no sentences here: {describe_error(error)}.")
     sentences: list[ShownSentence] = []
     left = _MAX_WEIGHTS
     for position, line in enumerate(chosen if found else []):
-        of_groups = [(index, each[position]) for index, each in found.items()]
-        left -= sum(each.best.attention_weights.numel() for _, each in of_groups)
+        of_groups = {index: translations[position] for index, translations in found.items()}
+        left -= sum(each.best.attention_weights.numel() for each in of_groups.values())
         if left < 0:
             notes.append(
                 f"Sentences that are not shown, because their attention would make the page too "
                 f"large: {len(chosen) - position} of {len(chosen)}."
             )
             break
-        shown: list[ShownTranslation] = [
-            {
-                "group": index,
-                "text": each.best.text,
-                "attention": shown_attention(
-                    each.source_tokens, each.best.tokens, each.best.attention_weights
-                ),
-            }
-            for index, each in of_groups
-        ]
         of_line = {f"Source {unit}": float(lengths[line])}
         of_line |= {name: round(values[line], 3) for name, values in numbers.items()}
         sentences.append(
             {
                 "source": sources[line],
                 "reference": references[line],
-                "translations": shown,
+                "translations": [
+                    {
+                        "group": index,
+                        "text": each.best.text,
+                        "attention": shown_attention(
+                            each.source_tokens, each.best.tokens, each.best.attention_weights
+                        ),
+                    }
+                    for index, each in of_groups.items()
+                ],
                 "numbers": of_line,
             }
         )
     return sentences
+
+
+def with_first_test_set(finished: pd.DataFrame) -> pd.DataFrame:
+    """Return the runs of the groups with the test set of the first group, if it has one."""
+    test_sets = finished.groupby("group", sort=False)["test_set"]
+    is_alone = finished["group"].map(test_sets.nunique()) == 1
+    first = finished["test_set"].iloc[0] if is_alone.iloc[:1].any() else ""
+    return finished[is_alone & (finished["test_set"] == first) & (first != "")]
 
 
 def choose_sentences(sources: Sequence[str], number: int) -> list[int]:
@@ -102,11 +133,7 @@ def choose_sentences(sources: Sequence[str], number: int) -> list[int]:
     return [ordered[(2 * k + 1) * len(ordered) // (2 * number)] for k in range(number)]
 
 
-def sentence_numbers(
-    references: Sequence[str],
-    translations: Sequence[Sequence[str]],
-    statistics: Sequence[Statistics],
-) -> dict[str, list[float]]:
+def sentence_numbers(references: Sequence[str], runs: pd.DataFrame) -> dict[str, list[float]]:
     """Return the numbers by which a reader may order the sentences.
 
     The number of different translations, the mean share of words that differ from the reference,
@@ -114,10 +141,9 @@ def sentence_numbers(
 
     Args:
         references: The references.
-        translations: The translations of each run.
-        statistics: The statistics of each run.
+        runs: The runs that translate.
     """
-    texts = list(zip(*translations, strict=True))
+    texts = list(zip(*runs["translations"], strict=True))
     found = {
         "Different translations": [float(len(set(each))) for each in texts],
         "Words unlike the reference": [
@@ -126,7 +152,7 @@ def sentence_numbers(
         ],
     }
     # The first row is the mean of the heads, whose number depends on the type.
-    if links := [each["aer"][:, 0] for each in statistics if "aer" in each]:
+    if links := [each["aer"][:, 0] for each in runs["statistics"] if "aer" in each]:
         rates = MEASURES["aer"].score(np.stack(links))
         found["AER"] = rates.mean(axis=0).tolist()
     return found

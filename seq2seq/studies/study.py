@@ -1,68 +1,77 @@
-"""Write what a study found: tables in CSV, report.html, and tables and figures for a paper."""
+"""Compare the runs of a study, and write the tables and the report."""
 
-import csv
-import dataclasses
-import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from seq2seq.analysis.interventions import Intervention
-from seq2seq.files.atomic import whole_file
-from seq2seq.studies.agreement import add_agreement, divergences
-from seq2seq.studies.charts import LengthScore, bleu_by_length
-from seq2seq.studies.comparison import (
-    COMPARED,
-    IN_TERMINAL,
-    Agreement,
-    BaselineComparison,
-    compare_measures,
-    compare_with_baseline,
-    group_table,
-    stars,
-)
-from seq2seq.studies.probes import LOSS_COLUMNS, loss_row, measure_attributions, measure_losses
-from seq2seq.studies.report import Study, not_compared, study_page
-from seq2seq.studies.runs import RUN_MEASURES, StudyRun, group_runs
-from seq2seq.visualization.page import Section, render_report
-from seq2seq.visualization.paper import PaperFormat, table_text, write_paper
+import pandas as pd
 
-LEADERBOARD, GROUPS, LENGTHS = "leaderboard.csv", "groups.csv", "lengths.csv"
-LOSSES = "interventions.csv"
-REPORT, PAPER = "report.html", "paper"
-_COMPARISON = (
-    "baseline",
-    "difference",
-    "difference_low",
-    "difference_high",
-    "p_value",
-    "p_value_holm",
-    "p_value_covers",
-    "not_compared",
-)
+from seq2seq.analysis.interventions import Intervention
+from seq2seq.config.composition import USER_ERRORS, describe_error
+from seq2seq.files.atomic import whole_file
+from seq2seq.studies.agreement import compare_agreement, divergences, link_errors, places_of
+from seq2seq.studies.charts import bleu_by_length
+from seq2seq.studies.comparison import compare, find_baselines, summarize
+from seq2seq.studies.probes import measure_attributions, measure_losses
+from seq2seq.studies.report import not_compared, render_report, study_page, table_text, tables_text
+from seq2seq.studies.runs import RUN_MEASURES, finished_runs
+from seq2seq.studies.sentences import with_first_test_set
+from seq2seq.studies.tables import IN_TERMINAL, Study, group_table, star, swept_values
+from seq2seq.training.run_directory import RunDirectory
+
+LEADERBOARD, GROUPS, DIFFERENCES = "leaderboard.csv", "groups.csv", "differences.csv"
+LENGTHS, LOSSES, REPORT = "lengths.csv", "interventions.csv", "report.html"
+TABLES = {"latex": "tables.tex", "markdown": "tables.md"}
+"""File with the tables of the report in each format."""
+
+
+def find_differences(
+    runs: pd.DataFrame, baseline: str | None, interventions: Sequence[Intervention] = ()
+) -> Study:
+    """Compare all measures and the attention of the groups, and intervene; see `write_tables`."""
+    notes: list[str] = []
+    finished = finished_runs(runs)
+    baselines = find_baselines(finished, baseline)
+    differences = compare(finished, baselines["baseline"], notes)
+    divergence = divergences(list(finished["maps"]))
+    links = link_errors(list(finished["maps"]), divergence)
+    agreement = compare_agreement(
+        divergence, links, places_of(finished), baselines["baseline"], notes
+    )
+    groups = summarize(finished)
+    num_failed = runs[runs["failure"] != ""].groupby("group").size()
+    groups.insert(1, "failed_runs", num_failed.reindex(groups.index).fillna(0).astype(int))
+    groups = groups.join(baselines.rename(columns={"reason": "not_compared"})).join(agreement)
+    losses = measure_losses(finished, interventions, notes)
+    members, sources = with_first_test_set(finished), None
+    if len(members):
+        try:
+            directory = RunDirectory(members["path"].iloc[0])
+            sources, _ = directory.read_texts("test", ("src", "ref"))
+        except USER_ERRORS as error:
+            notes.append(f"BLEU by source length is not shown: {describe_error(error)}.")
+    lengths = bleu_by_length(members, sources, notes)
+    return Study(runs, finished, groups, differences, divergence, links, losses, lengths, notes)
 
 
 def write_tables(
-    runs: Sequence[StudyRun],
+    runs: pd.DataFrame,
     directory: Path,
     *,
     baseline: str | None,
     interventions: Sequence[Intervention] = (),
-    length_bins: Sequence[int | str] = (),
     attributions: bool = False,
-    paper: PaperFormat | None = None,
+    tables: str | None = None,
 ) -> str:
     """Write tables in CSV, with interventions also interventions.csv, and report.html.
 
     Args:
         runs: The runs in the order of the leaderboard.
         directory: Created if it does not exist.
-        baseline: The group to compare with; see `compare_with_baseline`.
+        baseline: The group to compare with; see `find_baselines`.
         interventions: Changes of attention weights with which the test set is translated again.
-        length_bins: Upper limits of the ranges of source length; none for about the same number of
-            sentences in each.
         attributions: Whether attention is compared with erasure and gradient.
-        paper: Format of a folder with every table and figure of the report, and a short table of
-            the groups; None writes no such folder.
+        tables: Format of a file with every table of the report, `latex` or `markdown`; None writes
+            no such file.
 
     Returns:
         The table of the groups for a terminal, with notes and warnings.
@@ -72,98 +81,43 @@ def write_tables(
     """
     if attributions:
         measure_attributions(runs)
-    study = find_differences(runs, baseline, interventions, length_bins)
-    groups = study.groups
+    study = find_differences(runs, baseline, interventions)
     directory.mkdir(parents=True, exist_ok=True)
-    keys = list(runs[0].swept) if runs else []
-    _write_csv(
-        directory / LEADERBOARD, ["run", *keys, *RUN_MEASURES, "failure"], map(_run_row, runs)
-    )
-    keys = list(groups[0].swept) if groups else []
-    measures = [f"{name}{end}" for name in RUN_MEASURES for end in ("", "_deviation")]
-    compared = [f"{name}_{end}" for name in COMPARED for end in ("difference", "low", "high", "p")]
-    _write_csv(
-        directory / GROUPS,
-        [*keys, "runs", "failed_runs", *measures, *_COMPARISON, *compared, *Agreement._fields],
-        map(_group_row, study.comparisons),
-    )
-    of_lengths = map(LengthScore._asdict, study.lengths)
-    _write_csv(directory / LENGTHS, LengthScore._fields, of_lengths)
+    swept = pd.DataFrame(list(runs["swept"]), index=runs.index)
+    files = {
+        LEADERBOARD: pd.concat([runs["run"], swept, runs[[*RUN_MEASURES, "failure"]]], axis=1),
+        GROUPS: swept_values(study).join(study.groups).reset_index(),
+        DIFFERENCES: study.differences.reset_index(),
+        LENGTHS: study.lengths,
+    }
     warnings = []
     if interventions:
-        _write_csv(directory / LOSSES, LOSS_COLUMNS, map(loss_row, study.losses))
+        files[LOSSES] = study.losses
     elif (directory / LOSSES).exists():  # left by an earlier report
         (directory / LOSSES).unlink()
         warnings.append(f"Removed the old {LOSSES}; interventions=... writes a new one.")
+    for name, frame in files.items():  # unrounded numbers
+        _write(
+            directory / name,
+            frame.to_csv(index=False, float_format="%.12g"),
+        )
     page = study_page(study, name=directory.resolve().name)
-    with whole_file(directory / REPORT) as file:
-        file.write(render_report(page))
-    shown, short = "no run has results", Section(title="Main measures")
-    if groups:
-        table = group_table(study.comparisons, IN_TERMINAL)
-        shown = table_text(table, "plain")
-        caption = f"{short.title}{table.caption.removeprefix('Groups')}"
-        short.tables = [dataclasses.replace(table, caption=caption)]
-    if paper is not None:
-        write_paper([*page["sections"], short], directory / PAPER, paper)
-    elif (directory / PAPER).exists():
-        warnings.append(f"{PAPER}/ is from an earlier report; format=... writes it again.")
-    texts = [f"warning: {text}" for text in (*warnings, *not_compared(study))]
-    return "\n".join([shown, *stars(each.result for each in study.comparisons), *texts])
+    _write(directory / REPORT, render_report(page))
+    if tables is not None:
+        _write(directory / TABLES[tables], tables_text(page, tables))
+    shown = "no run has results"
+    if len(study.groups):
+        shown = table_text(group_table(study, IN_TERMINAL), "plain")
+        shown += star(study.differences["covers"]).replace("; ", "\n", 1)
+    return "\n".join([shown, *(f"warning: {text}" for text in (*warnings, *not_compared(study)))])
 
 
-def find_differences(
-    runs: Sequence[StudyRun],
-    baseline: str | None,
-    interventions: Sequence[Intervention] = (),
-    length_bins: Sequence[int | str] = (),
-) -> Study:
-    """Compare all measures and the attention of the groups, and intervene; see `write_tables`."""
-    groups = group_runs(runs)
-    comparisons = compare_with_baseline(groups, baseline)
-    notes: list[str] = []
-    compare_measures(comparisons, notes)
-    agreement = divergences([run for group in groups for run in group.runs])
-    add_agreement(comparisons, agreement, notes)
-    losses = measure_losses(groups, interventions, notes)
-    lengths = bleu_by_length(groups, length_bins, notes)
-    return Study(runs, comparisons, agreement, losses, notes, lengths)
-
-
-def list_files(directory: Path, *, with_paper: bool = False) -> str:
+def list_files(directory: Path) -> str:
     """Return the paths of what `write_tables` has written, one per line."""
-    names = [LEADERBOARD, GROUPS, LENGTHS, LOSSES, REPORT, *[PAPER] * with_paper]
-    paths = (directory / name for name in names)
-    return "\n".join(str(path) for path in paths if path.exists())
+    names = [LEADERBOARD, GROUPS, DIFFERENCES, LENGTHS, LOSSES, REPORT, *TABLES.values()]
+    return "\n".join(str(directory / name) for name in names if (directory / name).exists())
 
 
-def _run_row(run: StudyRun) -> dict[str, object]:
-    return {"run": run.name, **run.swept, **run.measures, "failure": run.failure}
-
-
-def _group_row(compared: BaselineComparison) -> dict[str, object]:
-    group = compared.group
-    row = {"runs": len(group.runs), "failed_runs": group.num_failed, **group.swept}
-    for name in RUN_MEASURES:
-        row[name], row[f"{name}_deviation"] = group.spread(name)
-    for name, each in compared.measures.items():
-        row |= each.row(name, "_difference")
-    if compared.attention is not None:
-        row |= compared.attention._asdict()
-    found, baseline = compared.result, compared.baseline
-    if found is None or baseline is None:
-        return row | {"not_compared": compared.reason}
-    p_values = found.p_value, found.p_corrected
-    values = [baseline.label, found.effect, *found.interval, *p_values, found.covers]
-    return row | dict(zip(_COMPARISON, values, strict=False))
-
-
-def _write_csv(path: Path, keys: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
-    """Write unrounded numbers; what a row lacks stays empty."""
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, keys, extrasaction="ignore")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({k: f"{v:.12g}" if isinstance(v, float) else v for k, v in row.items()})
+def _write(path: Path, text: str) -> None:
     with whole_file(path) as file:
-        file.write(text.getvalue().encode("utf-8"))
+        file.write(text.encode("utf-8", "replace"))

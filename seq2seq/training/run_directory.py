@@ -48,6 +48,11 @@ class RunDirectory:
         """Return whether the run has come to its end."""
         return self.results.is_file()
 
+    @property
+    def has_begun(self) -> bool:
+        """Return whether the directory has a run that began to train, and was not refused."""
+        return self.has_run or self.has_results
+
     def text(self, split: str, kind: str) -> Path:
         """Return the path of a text of a scored set.
 

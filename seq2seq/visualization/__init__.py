@@ -1,1 +1,1 @@
-"""Figures of attention, and the HTML pages of attention and of a study."""
+"""Draw attention as figures, and as HTML pages."""

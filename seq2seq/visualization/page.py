@@ -1,19 +1,16 @@
-"""HTML pages that need no server, from Jinja2 templates: attention, and the report of a study."""
+"""HTML pages that need no server, from Jinja2 templates, and the page of attention."""
 
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypedDict, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, TypedDict
 
 import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_environment
 from markupsafe import Markup
 from numpy.typing import NDArray
-
-from seq2seq.visualization.figures import COLORS, SHAPES, Chart
 
 if TYPE_CHECKING:  # a service with exported models needs no torch
     from torch import Tensor
@@ -160,99 +157,3 @@ class AttentionPage:
         data = json_block(content)
         block = f'<script type="application/json" class="{name}">{data}</script>\n'
         self._output.write(block.encode("ascii"))
-
-
-class Cell(NamedTuple):
-    """A cell of a table."""
-
-    text: str
-    value: float | None = None
-    """The number that a numeric column is sorted by; None sorts last."""
-
-
-class Column(NamedTuple):
-    """A column of a table."""
-
-    label: str
-    is_numeric: bool = True
-    hint: str = ""
-    """Meaning of the numbers, shown when the pointer rests on the label."""
-
-
-_Item = TypeVar("_Item")
-Part = tuple[Sequence[Column], Callable[[_Item], Iterable[Cell]]]
-"""Columns of a table, and a function that returns their cells for the item of a row."""
-
-
-@dataclass(kw_only=True, slots=True)
-class Table:
-    """A table that is sorted by clicking a column header; the first column labels the rows."""
-
-    caption: str
-    columns: Sequence[Column]
-    rows: Sequence[Sequence[Cell]]
-    is_folded: bool = False
-
-    @classmethod
-    def of(
-        cls, caption: str, items: Iterable[_Item], *parts: Part[_Item], is_folded: bool = False
-    ) -> "Table":
-        """Return a table with a row for each item; each part makes the cells of its own columns."""
-        columns = [column for of_part, _ in parts for column in of_part]
-        rows = [[cell for _, cells in parts for cell in cells(item)] for item in items]
-        return cls(caption=caption, columns=columns, rows=rows, is_folded=is_folded)
-
-
-@dataclass(kw_only=True, slots=True)
-class Section:
-    """A section of the page; the page leaves out empty sections."""
-
-    title: str
-    paragraphs: Sequence[str] = ()
-    items: Sequence[str] = ()
-    charts: Sequence[Chart] = ()
-    axes: Sequence[str] = ()
-    """Labels of the horizontal axes to choose from, if charts have several axes."""
-    tables: Sequence[Table] = ()
-    has_sentences: bool = False
-    """Whether the sentences of the report are shown here."""
-
-
-class ShownTranslation(TypedDict):
-    """A sentence's translation by one group."""
-
-    group: int
-    text: str
-    attention: ShownAttention
-
-
-class ShownSentence(TypedDict):
-    """A sentence with the translations of all groups."""
-
-    source: str
-    reference: str
-    translations: Sequence[ShownTranslation]
-    numbers: Mapping[str, float]
-    """Numbers that can order the sentences: the first ascending, all others descending."""
-
-
-class StudyPage(TypedDict):
-    """The content of a report."""
-
-    title: str
-    groups: Sequence[str]
-    """Label of each group."""
-    sections: Sequence[Section]
-    sentences: Sequence[ShownSentence]
-
-
-def render_report(page: StudyPage) -> bytes:
-    """Return the report as a page."""
-    from plotly.offline import get_plotlyjs  # Plotly takes long to load
-
-    marks = [
-        (COLORS[index % len(COLORS)], SHAPES[index % len(SHAPES)][1], name)
-        for index, name in enumerate(page["groups"])
-    ]
-    values = {**page, "marks": marks, "plotly": Markup(get_plotlyjs())}
-    return render_page(_HERE / "report_page.html", values).encode("utf-8", "replace")

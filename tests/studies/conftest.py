@@ -2,13 +2,12 @@ import json
 import re
 
 import pytest
-from tiny_study import read_groups, read_study
+from tiny_study import read_finished, read_study
 from tiny_training import tiny_config
 
-from seq2seq.studies.report import study_page
+from seq2seq.studies.report import render_report, study_page
 from seq2seq.training.run import run_training
 from seq2seq.training.run_directory import RunDirectory
-from seq2seq.visualization.page import render_report
 
 
 @pytest.fixture(scope="session")
@@ -26,8 +25,8 @@ def trained(tmp_path_factory):
 
 
 @pytest.fixture
-def groups(trained):
-    return read_groups(trained)
+def finished(trained):
+    return read_finished(trained)
 
 
 @pytest.fixture
@@ -35,7 +34,7 @@ def report():
     """Return a function that writes the report of a study and returns its page and data."""
 
     def write(path):
-        page = render_report(study_page(read_study(path), name="tiny")).decode()
+        page = render_report(study_page(read_study(path), name="tiny"))
         return page, json.loads(re.search(r'id="data">(.*?)</script>', page)[1])
 
     return write

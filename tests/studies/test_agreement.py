@@ -1,26 +1,25 @@
 import math
-from dataclasses import replace
 from itertools import combinations
 from random import Random
 from statistics import fmean
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
-from tiny_study import make_group
 
 from seq2seq.evaluation.alignment import argmax_links
 from seq2seq.evaluation.measures import alignment_error_rate
 from seq2seq.files.links import GoldLinks
 from seq2seq.studies.agreement import (
-    add_agreement,
+    compare_agreement,
     compare_attention,
     divergences,
     least_p_value,
     link_errors,
-    mean_divergence,
+    mean_between,
     seeds_needed,
 )
-from seq2seq.studies.comparison import BaselineComparison
 
 SHAPES = [(3, 4), (2, 5), (4, 2)]
 
@@ -34,16 +33,14 @@ def maps_around(center, *, seed, spread=0.3):
 
 
 @pytest.fixture
-def study():
-    """Return three runs of two types, and their groups."""
+def maps():
+    """Return the attention of three runs of each of two types."""
     generator = torch.Generator().manual_seed(1)
-    groups = []
-    for label in ("dot", "additive"):
+    found = []
+    for _ in range(2):
         center = [3 * torch.randn(shape, generator=generator) for shape in SHAPES]
-        groups.append(make_group(label, [f"{label}-{s}" for s in range(3)]))
-        for seed, run in enumerate(groups[-1].runs):
-            run.maps = [each.numpy() for each in maps_around(center, seed=seed)]
-    return [run for group in groups for run in group.runs], groups
+        found += [[each.numpy() for each in maps_around(center, seed=s)] for s in range(3)]
+    return found
 
 
 def by_loop(one, other):
@@ -59,62 +56,57 @@ def by_loop(one, other):
     return total / count
 
 
-def test_divergence_is_that_of_a_plain_loop(study):
-    runs, _ = study
+def test_divergence_is_that_of_a_plain_loop(maps):
+    found = divergences(maps)
 
-    found = divergences(runs)
-
-    for one, other in combinations(runs, 2):
-        expected = by_loop(one.maps, other.maps)
-        assert found[frozenset((one, other))] == pytest.approx(expected, rel=1e-5)
+    for one, other in combinations(range(6), 2):
+        expected = by_loop(maps[one], maps[other])
+        assert found[one, other] == found[other, one] == pytest.approx(expected, rel=1e-5)
 
 
-def test_links_of_two_runs_have_the_aer_of_one_against_the_other(study):
-    runs, [dot, additive] = study
-    links = {run: [argmax_links(torch.tensor(each)[:-1, :-1]) for each in run.maps] for run in runs}
+def test_links_of_two_runs_have_the_aer_of_one_against_the_other(maps):
+    links = [[argmax_links(torch.tensor(each)[:-1, :-1]) for each in of_run] for of_run in maps]
 
-    found = link_errors(divergences(runs))
+    found = link_errors(maps, divergences(maps))
 
-    for one, other in combinations(runs, 2):
+    for one, other in combinations(range(6), 2):
         gold = [GoldLinks(sure=each, possible=each) for each in links[other]]
         expected = alignment_error_rate(links[one], gold)
-        assert found[frozenset((one, other))] == pytest.approx(expected)
-    assert mean_divergence(found, dot, dot) < mean_divergence(found, dot, additive)
+        assert found[one, other] == pytest.approx(expected)
+    assert mean_between(found, [0, 1, 2], [0, 1, 2]) < mean_between(found, [0, 1, 2], [3, 4, 5])
 
 
-def test_runs_with_other_tokens_or_without_attention_have_none(study):
-    runs, [dot, additive] = study
-    [first, second, third] = dot.runs
-    first.maps = []
-    second.maps = [each[1:] for each in second.maps]
+def test_runs_with_other_tokens_or_without_attention_have_none(maps):
+    maps[0] = []
+    maps[1] = [each[1:] for each in maps[1]]
 
-    found = divergences(runs)
+    found = divergences(maps)
 
-    assert not any(first in pair or second in pair for pair in found)
-    assert mean_divergence(found, dot, additive) is None
-    assert compare_attention(found, dot, additive) is None
-    assert frozenset((third, additive.runs[0])) in found
+    assert np.isnan(found[:2]).all()
+    assert math.isnan(mean_between(found, [0, 1, 2], [3, 4, 5]))
+    assert compare_attention(found, 3) is None
+    assert found[2, 3] > 0
 
 
 @pytest.mark.parametrize("sizes", [(2, 4), (4, 4)])
 def test_p_is_the_share_of_divisions_that_differ_as_much(sizes):
     draw = Random(3)
-    groups = [make_group("", map(str, range(size))) for size in sizes]
-    runs = [run for group in groups for run in group.runs]
-    found = {frozenset(pair): draw.random() for pair in combinations(runs, 2)}
+    runs = range(sum(sizes))
+    found = np.full((len(runs), len(runs)), np.nan)
+    for one, other in combinations(runs, 2):
+        found[one, other] = found[other, one] = draw.random()
 
-    p_value = compare_attention(found, *groups)
+    p_value = compare_attention(found, sizes[0])
 
     def effect(one):
         sides = one, [run for run in runs if run not in one]
-        within = [fmean(found[frozenset(pair)] for pair in combinations(side, 2)) for side in sides]
-        return fmean(found[frozenset((a, b))] for a in sides[0] for b in sides[1]) - fmean(within)
+        within = [fmean(found[pair] for pair in combinations(side, 2)) for side in sides]
+        return fmean(found[a, b] for a in sides[0] for b in sides[1]) - fmean(within)
 
-    least = effect(groups[0].runs) - 1e-12
+    least = effect(tuple(range(sizes[0]))) - 1e-12
     divisions = combinations(runs, sizes[0])
     assert p_value == pytest.approx(fmean(effect(one) >= least for one in divisions))
-    single = replace(groups[0], runs=groups[0].runs[:1])
-    assert compare_attention(found, single, groups[1]) is None
+    assert compare_attention(found, 1) is None
 
 
 def test_the_seeds_that_are_needed_make_a_significant_p_value_possible():
@@ -127,19 +119,26 @@ def test_the_seeds_that_are_needed_make_a_significant_p_value_possible():
     assert least_p_value(3, 4) == 1 / 35  # no mirror image has the same sizes
 
 
-def test_p_values_of_attention_are_corrected_for_the_number_of_groups():
-    groups = [make_group(label, [f"{label}{n}" for n in range(5)]) for label in "abc"]
-    agreement = {
-        frozenset((one, other)): 0.1 if one.name[0] == other.name[0] else 0.9
-        for one, other in combinations([run for group in groups for run in group.runs], 2)
-    }
-    first, *others = [
-        BaselineComparison(group=group, baseline=groups[0] if number else None, reason="")
-        for number, group in enumerate(groups)
-    ]
+@pytest.mark.parametrize("num_runs", [5, 2])
+def test_p_values_of_attention_are_corrected_for_the_number_of_groups(num_runs):
+    """With too few seeds there is none, but the number of seeds that are needed."""
+    places = {label: [num_runs * n + k for k in range(num_runs)] for n, label in enumerate("abc")}
+    distances = np.full((3 * num_runs, 3 * num_runs), 0.9)
+    for runs in places.values():
+        distances[np.ix_(runs, runs)] = 0.1
 
-    add_agreement([first, *others], agreement, notes := [])
+    found = compare_agreement(
+        distances, distances / 2, places, pd.Series({"a": "", "b": "a", "c": "a"}), notes := []
+    )
 
-    assert first.attention is None
-    assert [each.attention.agreement_p for each in others] == pytest.approx([2 * 2 / 252] * 2)
-    assert notes == []
+    assert list(found.index) == ["b", "c"]
+    assert found["agreement_within"].tolist() == pytest.approx([0.1] * 2)
+    assert found["link_aer_between"].tolist() == pytest.approx([0.45] * 2)
+    if num_runs == 5:
+        assert found["agreement_p"].tolist() == pytest.approx([2 * 2 / 252] * 2)
+        assert notes == []
+    else:
+        assert found["agreement_p"].isna().all()
+        assert found["agreement_seeds_needed"].tolist() == [5, 5]
+        [note] = notes
+        assert "for 2 comparisons, p can be below 0.05 only with 5 or more seeds" in note

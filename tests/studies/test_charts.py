@@ -2,136 +2,96 @@ import json
 import math
 import statistics
 
+import numpy as np
+import pandas as pd
 import pytest
 import sacrebleu
-from tiny_study import (
-    cells_of,
-    change_results,
-    read_groups,
-    read_study,
-    write_run,
-    write_study,
-)
-from tiny_training import read_scalars
+from colors import contrast
+from tiny_study import change_results, read_finished, read_study, write_run, write_study
 
 from seq2seq.studies.charts import (
-    attention_section,
+    COLORS,
+    SHAPES,
+    attention_charts,
     bleu_by_length,
-    curves_section,
-    learning_section,
-    length_section,
-    mean_curve,
-    read_curves,
+    heads_of,
+    learning_curves,
+    length_chart,
+    length_table,
 )
-from seq2seq.studies.comparison import IN_TERMINAL, group_table
-from seq2seq.studies.runs import read_runs
-from seq2seq.training.curves import TensorBoard
-from seq2seq.training.progress import Progress
+from seq2seq.studies.tables import attention_tables, moments
 from seq2seq.training.run_directory import RunDirectory
 
-TAG = "valid/loss"
+
+def traces_of(figure):
+    return json.loads(figure.to_json())["data"]
 
 
-def curves(values, minutes):
-    updates = range(2, 2 + 2 * len(values), 2)
-    return {
-        TAG: dict(zip(updates, values, strict=True)),
-        "valid/minutes": dict(zip(updates, minutes, strict=True)),
-        "valid/target_tokens": {update: 10.0 * update for update in updates},
-    }
+def lines_of(figure):
+    """Return the traces with names, which bands do not have."""
+    return [trace for trace in traces_of(figure) if "name" in trace]
 
 
-def lines_of(chart):
-    """Return the traces of a chart with names, which bands do not have."""
-    traces = json.loads(json.dumps(chart["figure"]["data"]))
-    return [each for each in traces if "name" in each]
+def values(array):
+    """Return the numbers of a trace, which Plotly may encode."""
+    if isinstance(array, dict):
+        import base64
+
+        return np.frombuffer(base64.b64decode(array["bdata"]), array["dtype"]).tolist()
+    return array
 
 
-def test_mean_and_spread_are_those_of_the_runs():
-    found = mean_curve(
-        [curves([4.0, 2.0], [1.0, 2.0]), curves([5.0, 1.0], [2.0, 4.0])], TAG, group=3, name="dot"
-    )
-
-    assert found.group == 3
-    assert (found.y, found.low, found.high) == ([4.5, 1.5], [4.0, 1.0], [5.0, 2.0])
-    assert found.x == {"Updates": [2.0, 4.0], "Minutes": [1.5, 3.0], "Target tokens": [20.0, 40.0]}
-
-
-def test_a_line_ends_with_the_first_run_that_ended_and_that_of_one_run_has_no_band():
-    runs = [curves([4.0, 2.0], [1, 2]), curves([5.0], [1])]
-
-    several, single = (mean_curve(runs[:number], TAG, group=0, name="dot") for number in (2, 1))
-
-    assert several.x["Updates"] == [2.0]
-    assert (single.y, single.low, single.high) == ([4.0, 2.0], (), ())
+@pytest.fixture
+def curves(tmp_path):
+    """Return the runs of a group of two, of which one ended early, and of a group of one."""
+    sweep = write_study(tmp_path)
+    for name, bleu in (("2-*", (4.0, 2.0)), ("3-*", (5.0,)), ("0-*", (1.0, 3.0))):
+        [path] = sweep.glob(name)
+        validations = [{"update": 10 * n, "bleu": each} for n, each in enumerate(bleu, start=1)]
+        change_results(path, validations=validations)
+    finished = read_finished(sweep)
+    return finished[finished["validations"].map(len) > 0]
 
 
-def test_a_long_line_is_thinned_and_keeps_its_ends():
-    values = [float(number) for number in range(1000)]
+def test_lines_are_means_and_bands_reach_to_the_lowest_and_highest_run(curves):
+    figure = learning_curves(curves, [])["BLEU, validation"]
 
-    found = mean_curve([curves(values, values)], TAG, group=0, name="dot")
-
-    assert len(found.y) == len(set(found.y)) == 400
-    assert (found.y[0], found.y[-1]) == (0.0, 999.0)
-    assert found.y == sorted(found.y)
-
-
-def test_the_curves_are_those_of_tensorboard(trained):
-    path = trained / "none-1" / "tensorboard"
-
-    found, expected = read_curves(path), read_scalars(path)
-
-    assert len(found) == 15 - 5  # without those of attention
-    assert found == {tag: expected[tag] for tag in found}
+    dot, none = lines_of(figure)
+    [band] = [trace for trace in traces_of(figure) if "name" not in trace]
+    # The line ends where the first run ended.
+    assert (values(dot["x"]), values(dot["y"])) == ([10], [4.5])
+    assert (band["meta"], values(band["y"])) == (dot["meta"], [5.0, 4.0])
+    assert (values(none["x"]), values(none["y"])) == ([10, 20], [1.0, 3.0])
 
 
-def test_points_that_a_resumed_run_replaced_are_left_out_without_a_word(tmp_path, caplog):
-    for first_update, minutes in ((1, 1.0), (5, 9.0)):
-        with TensorBoard(tmp_path, first_update=first_update) as board:
-            for update in range(first_update, 7):
-                board.position("valid", Progress(update=update, seconds=60 * minutes))
+def test_a_study_has_charts_with_a_line_for_each_group_that_has_the_measure(finished):
+    charts = learning_curves(finished, notes := [])
 
-    found = read_curves(tmp_path)["valid/minutes"]
-
-    assert found == {1: 1.0, 2: 1.0, 3: 1.0, 4: 1.0, 5: 9.0, 6: 9.0}
-    assert not caplog.records
-
-
-def test_a_study_has_charts_with_a_line_for_each_group_that_has_the_measure(trained):
-    groups = read_groups(trained)
-    section = curves_section(groups, notes := [])
-
-    of_attention = ["Entropy", "Coverage", "Sharpness", "</s>", "Backward"]
-    titles = ["BLEU", "chrF", "Loss", "Perplexity", "Loss per character", *of_attention]
-    assert [chart["title"] for chart in section.charts] == [
-        "Training loss",
-        *(f"{title}, validation" for title in titles),
-    ]
-    drawn = [[each["meta"] for each in lines_of(chart)] for chart in section.charts]
-    with_attention = [group.label for group in groups].index("multihead")
-    assert drawn == [[0, 1]] * 6 + [[with_attention]] * 5
+    titles = ("BLEU", "chrF", "Loss", "Perplexity", "Loss per character")
+    of_attention = ("Entropy", "Coverage", "Sharpness", "</s>", "Backward")
+    assert list(charts) == [f"{title}, validation" for title in (*titles, *of_attention)]
+    drawn = [[each["meta"] for each in lines_of(chart)] for chart in charts.values()]
+    with_attention = list(finished["group"].unique()).index("multihead")
+    assert drawn == [[0, 1]] * 5 + [[with_attention]] * 5
     assert notes == []
-    assert lines_of(section.charts[1])[0]["x"] == pytest.approx([6.0, 12.0, 18.0])
-    assert section.axes == ["Updates", "Minutes", "Target tokens"]
 
 
-def test_curves_per_token_of_groups_with_other_tokens_are_marked(trained, monkeypatch):
-    groups = read_groups(trained)
+def test_curves_per_token_of_groups_with_other_tokens_are_marked(finished, monkeypatch):
     read = RunDirectory.read_statistics
 
     def with_more_tokens(self, split):
         found = read(self, split)
-        if (self.path, split) == (groups[1].runs[0].directory.path, "valid"):
+        if (self.path, split) == (finished["path"].iloc[0], "valid"):
             found["loss"] = found["loss"] + [0, 1, 0]  # one more token in each sentence
         return found
 
     monkeypatch.setattr(RunDirectory, "read_statistics", with_more_tokens)
 
-    section = curves_section(groups, [])
+    charts = learning_curves(finished, notes := [])
 
-    comparable = [each["title"] for each in section.charts if "(not comp" not in each["title"]]
+    comparable = [title for title in charts if "(not comp" not in title]
     assert comparable == [f"{name}, validation" for name in ("BLEU", "chrF", "Loss per character")]
-    assert "loss per character" in section.paragraphs[1]
+    assert "loss per character" in notes[0]
 
 
 def write_history(path, *, errors=(0.9, 0.6, 0.4, 0.1), scale=1.0):
@@ -153,19 +113,18 @@ def learned(tmp_path):
     return sweep
 
 
-def moments_of(study):
-    """Return the cells of each group by the labels of their columns."""
-    [table] = learning_section(read_groups(study)).tables
-    return cells_of(table)
+def moments_of(path):
+    [table] = moments(read_study(path)).values()
+    return table
 
 
 def test_the_moments_are_the_first_validations_past_fixed_thresholds(learned):
-    rows = moments_of(learned)
+    table = moments_of(learned)
 
-    assert rows["dot"]["Aligned at update"] == ("30", 30)  # 0.4 is below the diagonal
-    assert rows["dot"]["Half BLEU at update"] == ("30", 30)  # 28 is the first of at least 30 / 2
-    assert rows["none"]["Aligned at update"] == ("-", None)
-    assert "Validation BLEU" in rows["dot"]
+    assert table.loc["dot", "Aligned at update"] == "30"  # 0.4 is below the diagonal
+    assert table.loc["dot", "Half BLEU at update"] == "30"  # 28 is the first of at least 30 / 2
+    assert table.loc["none", "Aligned at update"] == "-"
+    assert "Validation BLEU" in table
 
 
 def test_a_run_may_align_before_the_first_validation_or_never(learned):
@@ -173,43 +132,42 @@ def test_a_run_may_align_before_the_first_validation_or_never(learned):
     write_history(first, errors=(0.49, 0.2, 0.2, 0.1))
     write_history(second, errors=(0.9, 0.8, 0.7, 0.51))
 
-    cell = moments_of(learned)["dot"]["Aligned at update"]
+    text = moments_of(learned).loc["dot", "Aligned at update"]
 
-    assert cell == ("before the first validation to never", None)
-    runs = {run.directory.path: run.measures["aligned_at"] for run in read_runs([learned])[:2]}
-    assert runs == {first: 0, second: math.inf}
+    assert text == "before the first validation to never"
+    runs = read_finished(learned).set_index("path")["aligned_at"]
+    assert (runs[first], runs[second]) == (0, math.inf)
 
 
 def test_half_bleu_is_half_of_the_best_run_of_the_study(learned):
     for path in learned.glob("*none*"):
         write_history(path, scale=0.4)
 
-    rows = moments_of(learned)
+    table = moments_of(learned)
 
-    assert rows["none"]["Half BLEU at update"].text == "never"  # 12 at most, of 30
-    assert rows["dot"]["Half BLEU at update"].text == "30"
-
-
-def test_without_alignment_or_attention_the_sections_are_empty(tmp_path):
-    groups = read_groups(write_study(tmp_path / "sweep"))
-
-    for section in (learning_section(groups), attention_section(groups, {})):
-        assert not (section.paragraphs or section.tables)
+    assert table.loc["none", "Half BLEU at update"] == "never"  # 12 at most, of 30
+    assert table.loc["dot", "Half BLEU at update"] == "30"
 
 
-def test_each_head_of_each_run_has_a_row_and_a_point(groups):
-    section = attention_section(groups, {})
+def test_without_alignment_or_attention_there_are_no_tables(tmp_path):
+    study = read_study(write_study(tmp_path / "sweep"))
 
-    [chart] = section.charts  # without gold links there is no AER
-    assert chart["figure"]["layout"]["yaxis"]["title"]["text"] == "Sharpness"
+    assert moments(study) == attention_tables(study, heads_of(study.finished)) == {}
+
+
+def test_each_head_of_each_run_has_a_row_and_a_point(trained):
+    study = read_study(trained)
+    heads = heads_of(study.finished)
+
+    [chart] = attention_charts(study.finished, heads).values()  # without gold links, no AER
+
+    assert chart.layout.yaxis.title.text == "Sharpness"
     [points] = lines_of(chart)
-    assert groups[points["meta"]].label == "multihead"
-    assert len(points["y"]) == 4
-    of_groups, of_heads = section.tables
-    assert len(of_groups.rows) == 2
-    assert [row[2].text for row in of_heads.rows] == ["1", "2", "1", "2"]
-    [run, _] = next(group for group in groups if group.label == "multihead").runs
-    assert of_heads.rows[1][4].value == run.heads[1]["entropy"]
+    assert study.groups.index[points["meta"]] == "multihead"
+    assert len(values(points["y"])) == 4
+    table = list(attention_tables(study, heads).values())[-1]
+    assert [head for _, _, head in table.index] == [1, 2, 1, 2]
+    assert table["Entropy"].iloc[1] == f"{heads['entropy'].iloc[1]:.2f}"
 
 
 def test_aer_stands_beside_bleu_for_each_run(tmp_path):
@@ -217,22 +175,11 @@ def test_aer_stands_beside_bleu_for_each_run(tmp_path):
     write_run(tmp_path / "1", "attention=dot", "seed=2", bleu=31.0, aer=0.125)
     write_run(tmp_path / "2", "attention=none", "seed=1", bleu=10.0)
 
-    section = attention_section(read_groups(tmp_path), {})
+    [chart] = attention_charts(read_finished(tmp_path), pd.DataFrame()).values()
 
-    [chart] = section.charts
     [points] = lines_of(chart)
-    assert (points["x"], points["y"]) == ([0.25, 0.125], [30.0, 31.0])
-    assert points["text"] == ["dot, seed 1", "dot, seed 2"]
-
-
-def test_the_aer_of_the_diagonal_stands_beside_the_aer(tmp_path):
-    file = write_run(tmp_path / "run", "attention=dot", aer=0.25) / "results.json"
-    file.write_text(file.read_text().replace('"aer"', '"aer_of_diagonal": 0.5, "aer"'))
-
-    [cells] = cells_of(group_table(read_study(tmp_path).comparisons, IN_TERMINAL)).values()
-
-    assert list(cells)[list(cells).index("AER") + 1] == "AER of diagonal"
-    assert cells["AER of diagonal"].text == "0.500"
+    assert (values(points["x"]), values(points["y"])) == ([0.25, 0.125], [30.0, 31.0])
+    assert points["hovertext"] == ["dot, seed 1", "dot, seed 2"]
 
 
 def test_sources_without_spaces_are_measured_in_characters(tmp_path):
@@ -241,48 +188,59 @@ def test_sources_without_spaces_are_measured_in_characters(tmp_path):
         "\u5979\u4eca\u5929\u770b\u8d77\u6765\u5f88\u9ad8\u3002",
         "",
     ]
-    for path in write_study(tmp_path).iterdir():
-        (path / "test.src").write_text("".join(f"{line}\n" for line in sources * 10))
+    finished = read_finished(write_study(tmp_path))
 
-    groups = read_groups(tmp_path)
-    scores = bleu_by_length(groups, [4], notes := [])
+    scores = bleu_by_length(finished, sources * 10, notes := [])
 
-    [chart] = length_section(groups, scores).charts
-    assert chart["figure"]["layout"]["xaxis"]["title"]["text"] == "Source characters"
-    found = [(each.source_length, each.sentences) for each in scores]
-    assert found == [("1-4", 10), ("5+", 10)] * 2
+    [chart] = length_chart(scores, ["dot", "none"]).values()
+    assert chart.layout.xaxis.title.text == "Source characters"
     assert notes == [
         "The sources have hardly any spaces, so source lengths are counted in characters."
     ]
 
 
-def test_the_bleu_of_the_chosen_ranges_has_deviations_and_intervals(tmp_path):
-    sources = ["a b", "a b c", "a b c d"] * 10
-    for path in write_study(tmp_path).iterdir():
-        (path / "test.src").write_text("".join(f"{line}\n" for line in sources))
-    groups = read_groups(tmp_path)
+def test_the_bleu_of_the_ranges_has_deviations_and_intervals(tmp_path):
+    sources = ["a b", "a b c d", "a b c d"] * 10
+    finished = read_finished(write_study(tmp_path))
 
-    scores = bleu_by_length(groups, [1, 3], notes := [])
+    scores = bleu_by_length(finished, sources, notes := [])
 
     assert notes == []
-    found = {(each.group, each.source_length): each for each in scores}
-    assert list(found) == [(name, words) for name in ("dot", "none") for words in ("2-3", "4+")]
-    none = found["none", "2-3"]
-    assert (none.sentences, none.interval_covers) == (20, "seeds and sentences")
-    inside = [i for i, source in enumerate(sources) if source != sources[2]]
+    assert list(scores["group"] + scores["source_length"]) == ["dot2-3", "dot4", "none2-3", "none4"]
+    none = scores.iloc[3]
+    assert (none["sentences"], none["interval_covers"]) == (20, "seeds and sentences")
+    inside = [i for i, source in enumerate(sources) if source == sources[2]]
+    runs = finished[finished["group"] == "none"]
     bleu = [
         sacrebleu.corpus_bleu(
-            [run.translations[i] for i in inside], [[run.references[i] for i in inside]]
+            [run["translations"][i] for i in inside], [[run["references"][i] for i in inside]]
         ).score
-        for run in groups[1].runs
+        for _, run in runs.iterrows()
     ]
-    assert none.bleu == pytest.approx(statistics.fmean(bleu))
-    assert none.bleu_deviation == pytest.approx(statistics.stdev(bleu))
-    assert none.bleu_low < none.bleu < none.bleu_high
-    section = length_section(groups, scores)
-    [chart], [table] = section.charts, section.tables
-    cells = cells_of(table)["none"]
-    assert list(cells)[1:] == ["2-3 (20 sentences)", "4+ (10 sentences)"]
-    shown = f"{none.bleu:.2f} ({none.bleu_low:.2f} to {none.bleu_high:.2f})"
-    assert cells["2-3 (20 sentences)"].text == shown
-    assert lines_of(chart)[1]["x"] == ["2-3", "4+"]
+    assert none["bleu"] == pytest.approx(statistics.fmean(bleu))
+    assert none["bleu_deviation"] == pytest.approx(statistics.stdev(bleu))
+    assert none["bleu_low"] < none["bleu"] < none["bleu_high"]
+    shown = f"{none['bleu']:.2f} ({none['bleu_low']:.2f} to {none['bleu_high']:.2f})"
+    assert length_table(scores).loc["none", "4 (20 sentences)"] == shown
+    [chart] = length_chart(scores, ["dot", "none"]).values()
+    assert lines_of(chart)[1]["x"] == ["2-3", "4"]
+
+
+def test_text_of_a_study_is_no_markup_in_charts_and_many_groups_differ(tmp_path):
+    labels = [f"<b>{number}" for number in range(110)]
+    lengths = pd.DataFrame({"group": labels, "source_length": "1", "unit": "words"})
+    lengths = lengths.assign(bleu=1.0, bleu_deviation=0.0)
+
+    [chart] = length_chart(lengths, labels).values()
+
+    traces = lines_of(chart)
+    assert traces[0]["name"].startswith("&lt;b&gt;0")
+    assert [trace["meta"] for trace in traces] == list(range(110))
+    assert len({(each["line"]["color"], each["marker"]["symbol"]) for each in traces}) == 110
+    assert len({character for _, character in SHAPES}) == len(SHAPES)
+
+
+@pytest.mark.parametrize("paper", ["#ffffff", "#14161a"])
+@pytest.mark.parametrize("color", COLORS)
+def test_colours_have_contrast_on_the_paper_of_each_scheme(color, paper):
+    assert contrast(*(bytes.fromhex(each[1:]) for each in (color, paper))) >= 3

@@ -1,24 +1,16 @@
 import numpy as np
+import pandas as pd
 import pytest
-from tiny_study import REFERENCES, read_groups, read_rows, write_run, write_study
+from tiny_study import REFERENCES, read_finished, read_study, write_run, write_study
 
-from seq2seq.studies.comparison import (
-    BaselineComparison,
-    compare_measures,
-    compare_with_baseline,
-    known_measures,
-    spread,
-)
-from seq2seq.studies.runs import read_runs
-from seq2seq.studies.study import write_tables
+from seq2seq.studies.comparison import compare, find_baselines
+from seq2seq.studies.tables import group_table, texts
 
 BAD = ["A runs ."] * len(REFERENCES)
 
 
-def compare(path, baseline=None):
-    groups = read_groups(path)
-    found = compare_with_baseline(groups, baseline)
-    return {group.label: each for group, each in zip(groups, found, strict=True)}
+def baselines(path, baseline=None):
+    return find_baselines(read_finished(path), baseline)
 
 
 def test_groups_with_another_test_set_have_a_baseline_of_their_own(tmp_path):
@@ -36,12 +28,13 @@ def test_groups_with_another_test_set_have_a_baseline_of_their_own(tmp_path):
             translations=translations,
         )
 
-    found = compare(tmp_path, "none")
+    found = baselines(tmp_path, "none")
 
-    assert found["attention=dot data.source=en"].baseline.label == "attention=none data.source=en"
-    assert found["attention=dot data.source=de"].baseline.label == "attention=none data.source=de"
-    chosen = compare(tmp_path, "attention=none data.source=de")
-    reason = chosen["attention=dot data.source=en"].reason
+    for source in ("en", "de"):
+        baseline = found.loc[f"attention=dot data.source={source}", "baseline"]
+        assert baseline == f"attention=none data.source={source}"
+    chosen = baselines(tmp_path, "attention=none data.source=de")
+    reason = chosen.loc["attention=dot data.source=en", "reason"]
     assert reason == "the baseline has another test set"
 
 
@@ -53,17 +46,17 @@ def test_runs_with_different_test_sets_or_signatures_are_not_compared(tmp_path):
     file = write_run(tmp_path / "4", "attention=local") / "results.json"
     file.write_text(file.read_text().replace("tok:13a", "tok:char"))
 
-    found = compare(tmp_path, "none")
+    found = baselines(tmp_path, "none")
 
-    assert found["local"].reason == "the baseline has another test set"
+    assert found.loc["local", "reason"] == "the baseline has another test set"
 
-    assert found["dot"].reason == "its runs have different test sets"
-    assert found["uniform"].reason == "a run lacks test.npz, test.hyp or test.ref"
+    assert found.loc["dot", "reason"] == "its runs have different test sets"
+    assert found.loc["uniform", "reason"] == "a run lacks test.npz, test.hyp or test.ref"
 
 
 def test_an_empty_baseline_is_refused(tmp_path):
     with pytest.raises(ValueError, match="the baseline is empty; name a group"):
-        compare(write_study(tmp_path), "  ")
+        baselines(write_study(tmp_path), "  ")
 
 
 def test_a_baseline_that_fits_several_groups_is_refused(tmp_path):
@@ -72,83 +65,104 @@ def test_a_baseline_that_fits_several_groups_is_refused(tmp_path):
     write_run(tmp_path / "2", "attention=none", "model=bahdanau")
 
     with pytest.raises(ValueError, match=r"baseline=dot fits several groups: .*; give more key="):
-        compare(tmp_path, "dot")
+        baselines(tmp_path, "dot")
 
 
 def test_a_baseline_may_be_typed_as_another_number(tmp_path):
     for name, smoothing, bleu in (("0", "0.0", 20.0), ("1", "0.001", 30.0)):
         write_run(tmp_path / name, f"training.label_smoothing={smoothing}", bleu=bleu)
 
-    assert compare(tmp_path, "0")["0.001"].baseline.label == "0.0"
-    assert compare(tmp_path, "training.label_smoothing=1e-3")["0.0"].baseline.label == "0.001"
+    assert baselines(tmp_path, "0").loc["0.001", "baseline"] == "0.0"
+    typed = baselines(tmp_path, "training.label_smoothing=1e-3")
+    assert typed.loc["0.0", "baseline"] == "0.001"
 
 
-def compare_all(groups, baselines, notes=None):
-    comparisons = [
-        BaselineComparison(group=group, baseline=baseline, reason="")
-        for group, baseline in zip(groups, baselines, strict=True)
-    ]
-    compare_measures(comparisons, [] if notes is None else notes)
-    return [each.measures for each in comparisons]
+def test_differences_are_those_of_the_results(finished):
+    found = compare(finished, pd.Series({"multihead": "none", "none": ""}), [])
 
-
-def test_differences_are_those_of_the_results(groups):
-    group, baseline = sorted(groups, key=lambda group: group.label)
-
-    row, of_baseline = compare_all([group, baseline], [baseline, None])
-
-    assert of_baseline == {}
-    names = ("chrf", "ter", "loss", "perplexity", "character_loss")
-    assert row.keys() == {*names}
-    for name, found in row.items():
-        expected = group.spread(name).mean - baseline.spread(name).mean
-        assert found.effect == pytest.approx(expected, rel=1e-3, abs=1e-6)
-        assert found.low <= found.effect <= found.high
-        assert 0 < found.p_value <= 1
+    assert set(found.index.get_level_values("group")) == {"multihead"}
+    names = ("bleu", "chrf", "ter", "loss", "perplexity", "character_loss")
+    assert list(found.index.unique("measure")) == [*names]
+    means = finished.groupby("group")[[*names]].mean()
+    for (name, _), row in found.iterrows():
+        expected = means.loc["multihead", name] - means.loc["none", name]
+        assert row["difference"] == pytest.approx(expected, rel=1e-3, abs=1e-6)
+        assert row["difference_low"] <= row["difference"] <= row["difference_high"]
+        assert 0 < row["p"] <= row["p_holm"] <= 1
 
 
 @pytest.mark.parametrize("more", [(0.0, 1.0, 0.0), (0.0, 0.0, 1.0)], ids=["tokens", "unknown"])
-def test_measures_per_token_are_compared_only_with_the_same_tokens(groups, more):
-    notes, [group, baseline] = [], groups
-    rows = group.runs[0].statistics["loss"]
-    group.runs[0].statistics["loss"] = rows + np.array(more)
+def test_measures_per_token_are_compared_only_with_the_same_tokens(finished, more):
+    statistics = finished["statistics"].iloc[0]
+    statistics["loss"] = statistics["loss"] + np.array(more)
 
-    row, _ = compare_all([group, baseline], [baseline, None], notes)
+    found = compare(finished, pd.Series({"multihead": "none", "none": ""}), notes := [])
 
-    assert not {"loss", "perplexity"} & row.keys()
-    assert {"character_loss", "chrf"} <= row.keys()
+    names = set(found.index.get_level_values("measure"))
+    assert not {"loss", "perplexity"} & names
+    assert {"character_loss", "chrf"} <= names
     assert notes[0].startswith("Loss, Perplexity, Entropy") and "in 1 of 2 groups" in notes[0]
-    group.runs[0].statistics["loss"] = rows
 
 
 def test_measures_that_need_no_model_are_compared_without_it(tmp_path):
-    path = write_study(tmp_path)
-    runs = read_runs([path])
+    found = read_study(write_study(tmp_path)).differences
 
-    write_tables(runs, path, baseline=None)
-
-    rows = {row["attention"]: row for row in read_rows(path / "groups.csv")}
-    none = rows["none"]
+    assert set(found.index.get_level_values("group")) == {"none"}
     # The runs of write_study state a chrF that is not that of their translations.
-    assert float(none["chrf_high"]) < 0 < float(none["ter_low"])
-    assert float(none["ter_p"]) < 0.05
-    assert none["perplexity_p"] == none["aer_difference"] == ""
-    assert rows["dot"]["chrf_p"] == ""
+    assert found.loc[("chrf", "none"), "difference_high"] < 0
+    ter = found.loc[("ter", "none")]
+    assert ter["difference_low"] > 0 and ter["p_holm"] < 0.05
+    assert not {"perplexity", "aer"} & set(found.index.get_level_values("measure"))
 
 
 def test_holm_corrects_over_the_groups_of_a_measure(tmp_path):
-    groups = read_groups(write_study(tmp_path))
-    dot, none = sorted(groups, key=lambda group: group.label)
+    for seed in (1, 2, 3):
+        for name, translations in (
+            ("dot", REFERENCES),
+            ("none", BAD),
+            ("local", BAD[1:] + REFERENCES[:1]),
+        ):
+            write_run(
+                tmp_path / f"{name}-{seed}",
+                f"attention={name}",
+                f"seed={seed}",
+                translations=translations[seed:] + translations[:seed],
+            )
 
-    [one, _] = compare_all([none, dot], [dot, None])
-    [first, second, _] = compare_all([none, none, dot], [dot, dot, None])
+    found = compare(read_finished(tmp_path), pd.Series({"none": "dot", "local": "dot"}), [])
 
-    assert first["ter"].p_value == second["ter"].p_value
-    assert first["ter"].p_value == pytest.approx(min(1, 2 * one["ter"].p_value))
+    for _, rows in found.groupby("measure"):
+        p_values = rows["p"].sort_values()
+        corrected = rows.loc[p_values.index, "p_holm"].tolist()
+        first, second = min(1, 2 * p_values.iloc[0]), p_values.iloc[1]
+        assert corrected == pytest.approx([first, max(first, second)])
 
 
-def test_parameters_have_no_deviation_and_unknown_measures_are_left_out(tmp_path):
-    groups = read_groups(write_study(tmp_path))
+def test_a_row_has_means_and_deviations_and_the_comparison_in_bleu(tmp_path):
+    study = read_study(write_study(tmp_path))
 
-    assert spread(groups[0], "parameters").text == "1,234"
-    assert known_measures(groups, ["aer", "bleu"]) == ["bleu"]
+    table = group_table(study, ("valid_bleu", "bleu", "aer", "parameters"))
+
+    bleu = study.differences.loc[("bleu", "none")]
+    assert list(table.index) == ["dot", "none"] and table.index.name == "attention"
+    assert "AER" not in table
+    assert dict(table.loc["dot"]) == {
+        "Runs": "2",
+        "Validation BLEU": "31.00 \xb1 1.41",
+        "BLEU": "31.00 \xb1 1.41",
+        "Difference": "baseline",
+        "Interval": "-",
+        "p (Holm)": "-",
+        "Parameters": "1,234",  # without a deviation
+    }
+    assert table.loc["none", "Difference"] == f"{bleu['difference']:+.2f}"
+
+
+def test_the_aer_of_the_diagonal_stands_beside_the_aer(tmp_path):
+    file = write_run(tmp_path / "run", "attention=dot", aer=0.25) / "results.json"
+    file.write_text(file.read_text().replace('"aer"', '"aer_of_diagonal": 0.5, "aer"'))
+
+    table = texts(read_study(tmp_path).groups, ("bleu", "aer"))
+
+    assert list(table) == ["BLEU", "AER", "AER of diagonal"]
+    assert table["AER of diagonal"].tolist() == ["0.500"]

@@ -2,11 +2,11 @@ import re
 import shutil
 
 import numpy as np
+import pandas as pd
 import pytest
 from plotly.offline import get_plotlyjs
 from tiny_study import (
     SIGNATURE,
-    cells_of,
     change_results,
     read_study,
     record_failure,
@@ -14,12 +14,12 @@ from tiny_study import (
     write_study,
 )
 
+from seq2seq.evaluation.significance import SENTENCES_ONLY
 from seq2seq.studies import sentences as module
-from seq2seq.studies.comparison import Agreement, Difference, compare_measures
-from seq2seq.studies.probes import GroupLosses
-from seq2seq.studies.report import answers_section, results_section, settings_table
-from seq2seq.studies.runs import read_runs
+from seq2seq.studies.probes import LOSS_COLUMNS
+from seq2seq.studies.report import render_report, study_page, tables_text
 from seq2seq.studies.sentences import choose_sentences, sentence_numbers, shown_sentences
+from seq2seq.studies.tables import answers, result_tables
 
 
 def groups_on(page):
@@ -31,32 +31,23 @@ def test_the_summary_names_the_best_group_and_runs_that_were_best_at_their_end(t
     change_results(tmp_path / "0-grammar-none-seed-1", updates=12)
     change_results(tmp_path / "1-grammar-none-seed-2", updates=20)
 
-    first, best, last = results_section(read_study(tmp_path)).paragraphs
+    first, best, last = study_page(read_study(tmp_path), name="tiny")["summary"]
 
     assert first == "4 runs in 2 groups, which differ in attention."
     assert best.startswith("Best on the validation set: dot, with 31.00 \xb1 1.41 BLEU")
     assert last.endswith("may score higher: none (1 of 2).")
 
 
-def test_the_tables_have_means_and_comparisons_and_a_row_for_every_run(tmp_path):
-    study = read_study(write_study(tmp_path))
+def test_every_run_has_a_row_with_its_swept_values(tmp_path):
+    _, runs, *_ = result_tables(read_study(write_study(tmp_path))).values()
 
-    section = results_section(study)
-
-    dot, none = cells_of(section.tables[0]).values()
-    assert (dot["attention"].text, dot["BLEU"].value) == ("dot", 31.0)
-    assert dot["Difference"].text == "baseline"
-    assert none["Difference"].value == study.comparisons[1].result.effect
-    assert none["p (Holm)"].value == study.comparisons[1].result.p_corrected
-    assert none["Parameters"].text == "1,234"
-    assert none["BLEU"].text == "10.00 \xb1 0.71"
-
-    names = [row[0].text for row in section.tables[1].rows]
-    assert sorted(names) == sorted(path.name for path in tmp_path.iterdir())
+    assert runs.index.names == ["Run", "attention", "seed"]
+    assert {name for name, *_ in runs.index} == {path.name for path in tmp_path.iterdir()}
+    assert runs.loc[("3-grammar-dot-seed-2", "dot", "2"), "BLEU"] == "32.00"
 
 
-def rows_of(table):
-    return {key.text: value.text for key, value in table.rows}
+def settings(path):
+    return result_tables(read_study(path))["Settings that all runs share"]["Value"].to_dict()
 
 
 def test_equal_settings_are_listed_without_those_of_the_machine(tmp_path):
@@ -67,17 +58,16 @@ def test_equal_settings_are_listed_without_those_of_the_machine(tmp_path):
             "data: {name: grammar, cache_dir: /home/me/cache}\ntraining: {max_epochs: 2}\n",
         )
         change_results(path, device="cpu, 2 threads")
-    [table] = settings_table(read_runs([tmp_path]))
+    table = settings(tmp_path)
     results = tmp_path / "1" / "results.json"
     results.write_text(results.read_text().replace("tok:13a", "tok:char"))
-    [other] = settings_table(read_runs([tmp_path]))
+    other = settings(tmp_path)
     write_run(tmp_path / "without-configuration")
 
     shared = {"data": "grammar", "training.max_epochs": "2", "device": "cpu, 2 threads"}
-    assert rows_of(table) == shared | {"signature of BLEU": SIGNATURE}
-    assert table.is_folded
-    assert rows_of(other) == shared
-    assert settings_table(read_runs([tmp_path])) == []
+    assert table == shared | {"signature of BLEU": SIGNATURE}
+    assert other == shared
+    assert settings(tmp_path) == {}
 
 
 def test_a_trained_study_is_reported_in_full(trained, report):
@@ -89,7 +79,7 @@ def test_a_trained_study_is_reported_in_full(trained, report):
     assert "Is attention an explanation?" not in page  # nothing was measured
     assert "All runs ended, and all of them are compared." in page
     assert sorted(groups_on(page)) == ["multihead", "none"]
-    assert page.count('<div class="chart">') == 11 + 2
+    assert page.count('<div class="chart">') == 10 + 2
     assert len(data["sentences"]) == 3
     assert len(page) - len(get_plotlyjs()) < 200_000
 
@@ -138,20 +128,20 @@ def test_a_damaged_checkpoint_leaves_out_its_translations_only(trained, tmp_path
     assert {groups[one["group"]] for one in translations} == {"multihead"}
 
 
-def test_each_group_translates_the_same_sentences_with_its_best_run(groups, trained):
-    notes = []
-    sentences = shown_sentences(groups, notes)
+def test_each_group_translates_the_same_sentences_with_its_best_run(finished, trained):
+    sentences = shown_sentences(finished, notes := [])
 
     assert notes == []
     sources = (trained / "none-1" / "test.src").read_text().splitlines()
     assert sorted(each["source"] for each in sentences) == sorted(sources)
+    groups = list(finished["group"].unique())
     for sentence in sentences:
         assert [each["group"] for each in sentence["translations"]] == [0, 1]
         for each in sentence["translations"]:
-            run = groups[each["group"]].best
-            written = (run.directory.path / "test.hyp").read_text().splitlines()
+            runs = finished[finished["group"] == groups[each["group"]]]
+            written = runs.loc[runs["valid_bleu"].idxmax(), "translations"]
             assert each["text"] == written[sources.index(sentence["source"])]
-    index = [group.label for group in groups].index("multihead")
+    index = groups.index("multihead")
     for sentence in sentences:
         found = sentence["translations"][index]["attention"]
         assert len(found["weights"]) == 2
@@ -163,46 +153,36 @@ def test_each_group_translates_the_same_sentences_with_its_best_run(groups, trai
         assert sentence["translations"][1 - index]["attention"]["weights"] == []
 
 
-def test_sentences_too_large_for_the_page_are_counted(groups, monkeypatch):
+def test_sentences_too_large_for_the_page_are_counted(finished, monkeypatch):
     monkeypatch.setattr(module, "_MAX_WEIGHTS", 1)
 
-    notes = []
-    sentences = shown_sentences(groups, notes)
+    sentences = shown_sentences(finished, notes := [])
 
     assert sentences == []
     assert notes[0].startswith("Sentences that are not shown")
 
 
-def test_the_sentences_that_readers_look_for_join_those_of_all_lengths(groups, monkeypatch):
-    for name, number in (("NUM_SENTENCES", 1), ("NUM_EXTREME", 1)):
-        monkeypatch.setattr(module, name, number)
-    best = [group.best for group in groups]
-    for group, texts in zip(groups, (["a b", "a b", "c d"], ["a b", "a e", "c d"]), strict=True):
-        for run in group.runs:
-            run.translations, run.references = texts, ["a b", "a b", "x y"]
+def test_the_numbers_of_sentences_order_what_readers_look_for():
     # Predicted and sure links, and those that are found and right.
     errors = [
         [[2, 2, 1, 2], [2, 2, 0, 1], [2, 2, 2, 2]],
         [[2, 2, 2, 2], [2, 2, 1, 1], [2, 2, 2, 2]],
     ]
-    for run, each, num_rows in zip(best, errors, (2, 5), strict=True):  # one head, and four
-        run.statistics["aer"] = np.repeat(np.array(each)[:, None], num_rows, axis=1)
-
-    numbers = sentence_numbers(
-        best[0].references,
-        [run.translations for run in best],
-        [run.statistics for run in best],
+    runs = pd.DataFrame(
+        {
+            "translations": [["a b", "a b", "c d"], ["a b", "a e", "c d"]],
+            "statistics": [
+                {"aer": np.repeat(np.array(each)[:, None], num_rows, axis=1)}  # one head, and four
+                for each, num_rows in zip(errors, (2, 5), strict=True)
+            ],
+        }
     )
 
-    assert numbers == {
+    assert sentence_numbers(["a b", "a b", "x y"], runs) == {
         "Different translations": [1.0, 2.0, 1.0],
         "Words unlike the reference": [0.0, 0.25, 1.0],
         "AER": [0.125, 0.625, 0.0],
     }
-    shown = [each["numbers"] for each in shown_sentences(groups, [])]
-    assert {0.625} < {each["AER"] for each in shown}
-    assert 1.0 in {each["Words unlike the reference"] for each in shown}
-    assert shown == sorted(shown, key=lambda each: each["Source words"])
 
 
 @pytest.mark.parametrize("number", [1, 3, 50])
@@ -217,55 +197,71 @@ def test_sentences_of_all_lengths_are_chosen_once(number):
     assert lengths == sorted(lengths)
 
 
-def uniform(p_value):
-    """Return what the group `none` loses with uniform weights."""
-    lost = Difference(12.0, 9.0, 15.0, p_value, "seeds and sentences")
-    return GroupLosses(label="none", intervention="uniform", num_runs=2, losses={"bleu_lost": lost})
-
-
 @pytest.fixture
-def comparisons(tmp_path):
-    return read_study(write_study(tmp_path)).comparisons
+def study(tmp_path):
+    return read_study(write_study(tmp_path))
 
 
-def answers(comparisons, losses=()):
-    return cells_of(answers_section(comparisons, losses).tables[0])
+def answers_of(study, p_value=None, **agreement):
+    """Return the answers about `none`, which loses 12 BLEU with uniform weights."""
+    row = ["none", "uniform", 2, 12.0, 9.0, 15.0, p_value, *[np.nan] * 8, "seeds and sentences"]
+    losses = pd.DataFrame([row[: len(LOSS_COLUMNS)]], columns=LOSS_COLUMNS)
+    groups = study.groups.copy()
+    for name, value in agreement.items():
+        groups.loc["none", name] = value
+    return answers(study._replace(losses=losses, groups=groups))["Each group beside its baseline"]
 
 
-def test_a_group_with_another_bleu_and_other_attention_says_so(comparisons):
-    [none] = [each for each in comparisons if each.baseline]
-    none.attention = Agreement(0.1, 0.4, 0.02, None, None, None)
+def test_a_group_with_another_bleu_and_other_attention_says_so(study):
+    found = answers_of(
+        study, 0.01, agreement_within=0.1, agreement_between=0.4, agreement_p=0.02
+    ).loc["none"]
 
-    found = answers(comparisons, [uniform(0.01)])["none"]
+    bleu = study.differences.loc[("bleu", "none")]
+    low, high = bleu["difference_low"], bleu["difference_high"]
+    difference = f"{bleu['difference']:+.2f} ({low:+.2f} to {high:+.2f})"
+    assert found["Different BLEU?"] == f"yes: {difference}"
+    assert found["Different attention?"] == "yes (p 0.020): 0.400, own seeds 0.100"
+    assert found["Do its weights matter?"] == "yes: 12.00 (9.00 to 15.00)"
+    assert found["Valid for"] == "seeds and sentences"
 
-    low, high = none.result.interval
-    difference = f"{none.result.effect:+.2f} ({low:+.2f} to {high:+.2f})"
-    assert found["Different BLEU?"].text == f"yes: {difference}"
-    assert found["Different attention?"].text == "yes (p 0.020): 0.400, own seeds 0.100"
-    assert found["Do its weights matter?"].text == "yes: 12.00 (9.00 to 15.00)"
-    assert found["Valid for"].text == "seeds and sentences"
 
+def test_what_is_not_shown_or_not_known_is_no_yes(study):
+    found = answers_of(
+        study, 0.2, agreement_within=0.1, agreement_between=0.2, agreement_seeds_needed=4
+    )
 
-def test_what_is_not_shown_or_not_known_is_no_yes(comparisons):
-    [none] = [each for each in comparisons if each.baseline]
-    none.attention = Agreement(0.1, 0.2, None, 4, None, None)
-
-    found = answers(comparisons, [uniform(0.2)])
-
-    assert found["none"]["Different attention?"].text.startswith("needs 4 seeds: 0.200")
-    assert found["none"]["Do its weights matter?"].text.startswith("not shown: 12.00")
-    assert found["dot"]["Different BLEU?"].text == "baseline"
-    assert found["dot"]["Do its weights matter?"].text == "-"
-    same = answers(comparisons, [uniform(None)])["none"]["Do its weights matter?"].text
+    assert found.loc["none", "Different attention?"].startswith("needs 4 seeds: 0.200")
+    assert found.loc["none", "Do its weights matter?"].startswith("not shown: 12.00")
+    assert found.loc["dot", "Different BLEU?"] == "baseline"
+    assert found.loc["dot", "Do its weights matter?"] == found.loc["dot", "Valid for"] == "-"
+    same = answers_of(study, np.nan).loc["none", "Do its weights matter?"]
     assert same.startswith("nothing changes")
 
 
-def test_every_measure_that_is_tested_has_a_row(comparisons):
-    compare_measures(comparisons, [])
+def test_every_measure_that_is_tested_has_a_row(study):
+    _, table = answers(study).values()
 
-    table = answers_section(comparisons, []).tables[1]
+    effects = study.differences.drop(index="bleu", level="measure")["difference"]
+    assert list(table.index) == [("none", "chrF"), ("none", "TER")]
+    assert table["Difference"].tolist() == [f"{effect:+.2f}" for effect in effects]
 
-    [none] = [each for each in comparisons if each.baseline]
-    effects = [found.effect for found in none.measures.values()]
-    assert effects and [row[2].value for row in table.rows] == effects
-    assert {row[0].text for row in table.rows} == {"none"}
+
+def test_tables_are_written_in_latex_and_markdown(tmp_path):
+    for name in ("dot_1", "a|b"):
+        write_run(tmp_path / name.replace("|", ""), f"attention={name}", bleu=30.0)
+    page = study_page(read_study(tmp_path), name="tiny")
+
+    latex, markdown = (tables_text(page, layout) for layout in ("latex", "markdown"))
+
+    assert latex.startswith("% Groups: mean \xb1 standard deviation over the runs; * one run")
+    assert "\\toprule" in latex and "dot\\_1 & 1 & 30.00 & 30.00 & " in latex
+    rows = [line for line in markdown.splitlines() if line.startswith("| ")]
+    assert any(row.startswith(r"| a\|b ") for row in rows)
+    assert SENTENCES_ONLY in markdown
+
+
+def test_a_lone_surrogate_is_replaced(study):
+    page = study_page(study, name="a\udc80")
+
+    assert "<title>Study a" in render_report(page)

@@ -6,7 +6,7 @@ import pytest
 from tiny_study import (
     SIGNATURE,
     change_results,
-    read_groups,
+    read_finished,
     record_failure,
     write_run,
     write_study,
@@ -16,8 +16,9 @@ from seq2seq.config.schema import load_config
 from seq2seq.config.serialization import save_config
 from seq2seq.evaluation.measures import Sentences, measure
 from seq2seq.files.lock import LOCK_NAME
-from seq2seq.studies.comparison import compare_with_baseline
-from seq2seq.studies.runs import group_runs, read_runs
+from seq2seq.studies.comparison import find_baselines
+from seq2seq.studies.probes import name_in_group
+from seq2seq.studies.runs import RUN_MEASURES, finished_runs, groups_of, outcome, read_runs
 from seq2seq.training.run_directory import RunDirectory
 
 
@@ -27,7 +28,8 @@ def write_configured(path, *overrides):
 
 
 def swept(path):
-    return {run.name: run.swept for run in read_runs([path])}
+    runs = read_runs([path])
+    return dict(zip(runs["run"], runs["swept"], strict=True))
 
 
 def test_runs_are_sorted_by_validation_and_failed_ones_come_last(tmp_path):
@@ -38,9 +40,9 @@ def test_runs_are_sorted_by_validation_and_failed_ones_come_last(tmp_path):
 
     runs = read_runs([tmp_path])
 
-    assert [run.name for run in runs] == ["1-dot", "0-none", "2-zero", "3-odd"]
-    assert [run.failure for run in runs[2:]] == [
-        None,
+    assert list(runs["run"]) == ["1-dot", "0-none", "2-zero", "3-odd"]
+    assert list(runs["failure"])[2:] == [
+        "",
         "attention.num_heads=3 must divide attention.size=256",
     ]
 
@@ -66,9 +68,9 @@ def test_a_value_is_one_group_however_it_was_typed(tmp_path):
     defaults = "model_size=small", "attention=additive"
     write_configured(tmp_path / "1", "seed=2", f"{smoothing}=0.0", *defaults)
 
-    [group] = read_groups(tmp_path)
+    [runs] = groups_of(read_finished(tmp_path)).values()
 
-    assert [run.seed for run in group.runs] == ["1", "2"]
+    assert list(runs["seed"]) == ["1", "2"]
 
 
 def test_a_fixed_value_of_a_job_that_failed_before_its_configuration_is_not_swept(tmp_path):
@@ -94,7 +96,7 @@ def test_runs_of_no_sweep_are_compared_by_their_configurations(tmp_path):
     keys = {"attention", "seed", "model.encoder.hidden_size"}
     assert swept(tmp_path)["a"].keys() == keys  # none of attention.size and so on
     assert swept(tmp_path)["b"]["attention"] == "none"
-    assert len(read_groups(tmp_path)) == 3
+    assert len(groups_of(read_finished(tmp_path))) == 3
 
 
 def test_what_is_not_a_run_is_not_listed(tmp_path):
@@ -104,7 +106,7 @@ def test_what_is_not_a_run_is_not_listed(tmp_path):
     (tmp_path / "figures" / "1.png").write_bytes(b"")
     (tmp_path / "multirun.yaml").write_text("x: 1\n")
 
-    assert [run.name for run in read_runs([tmp_path])] == ["0-none"]
+    assert list(read_runs([tmp_path])["run"]) == ["0-none"]
 
 
 @pytest.mark.parametrize("left", [None, "config.yaml", LOCK_NAME])
@@ -113,7 +115,7 @@ def test_a_killed_job_was_stopped(tmp_path, left):
     if left is not None:
         (tmp_path / "0-none" / left).write_text("seed: 1\n")
 
-    assert [run.outcome for run in read_runs([tmp_path])] == [
+    assert [outcome(run) for _, run in read_runs([tmp_path]).iterrows()] == [
         "0-none stopped before it wrote results.json; resume=true continues it"
     ]
 
@@ -127,7 +129,7 @@ def test_a_run_that_is_named_or_linked_to_twice_counts_once(tmp_path, again):
     (sweep / "latest").symlink_to(min(path.name for path in sweep.iterdir()))
     (sweep / "once-more").symlink_to(elsewhere)
 
-    found = [run.name for run in read_runs([sweep, sweep / again])]
+    found = list(read_runs([sweep, sweep / again])["run"])
 
     assert len(found) == 5
     assert set(found) == {*names, "sweep/again"}
@@ -139,8 +141,8 @@ def test_several_sweeps_and_single_runs_are_read_together(tmp_path):
 
     runs = read_runs([tmp_path / "a", tmp_path / "b" / "0-dot"])
 
-    assert [run.name for run in runs] == ["a/0-dot", "0-dot"]
-    assert [run.swept for run in runs] == [{"attention": "dot"}, {"attention": "none"}]
+    assert list(runs["run"]) == ["a/0-dot", "0-dot"]
+    assert list(runs["swept"]) == [{"attention": "dot"}, {"attention": "none"}]
 
 
 @pytest.mark.parametrize(
@@ -151,17 +153,6 @@ def test_a_directory_without_runs_is_refused(tmp_path, name, message):
         read_runs([tmp_path / name])
 
 
-def test_a_group_counts_its_failed_runs(tmp_path):
-    write_run(tmp_path / "0", "attention=none", "seed=1", bleu=5.0)
-    record_failure(tmp_path / "1", "no", ["attention=none", "seed=2"])
-    record_failure(tmp_path / "2", "no", ["attention=dot", "seed=2"])
-
-    [group] = read_groups(tmp_path)
-
-    assert (group.label, len(group.runs), group.num_failed) == ("none", 1, 1)
-    assert group.spread("bleu").deviation is None
-
-
 def test_measures_are_those_that_the_run_has(tmp_path):
     path = write_run(tmp_path / "run", bleu=31.5, aer=0.25)
     change_results(path, device="cpu")
@@ -169,15 +160,14 @@ def test_measures_are_those_that_the_run_has(tmp_path):
     found = measure(Sentences(attention=[weights] * 30))
     RunDirectory(path).write_statistics("test", {**found, "map_0": weights[0]})
 
-    [run] = read_runs([path])
+    run = read_runs([path]).iloc[0]
 
-    assert run.measures["bleu"] == run.measures["valid_bleu"] == 31.5
-    assert (run.measures["minutes"], run.measures["aer"]) == (1.5, 0.25)
-    assert "coverage" not in run.measures
-    assert (run.signature, run.device) == (SIGNATURE, "cpu")
-    assert run.statistics.keys() == found.keys()
-    assert [head["sharpness"] for head in run.heads] == [0.25, 0.25]
-    assert [each.tolist() for each in run.maps] == [weights[0].tolist()]
+    assert run["bleu"] == run["valid_bleu"] == 31.5
+    assert (run["minutes"], run["aer"]) == (1.5, 0.25)
+    assert np.isnan(run["coverage"])
+    assert (run["signature"], run["device"]) == (SIGNATURE, "cpu")
+    assert run["statistics"].keys() == found.keys()
+    assert [each.tolist() for each in run["maps"]] == [weights[0].tolist()]
 
 
 def test_equal_values_are_equal_texts_however_they_were_typed(tmp_path):
@@ -187,10 +177,10 @@ def test_equal_values_are_equal_texts_however_they_were_typed(tmp_path):
         "rate: 0.001\na: {b: null}\nc: true\ndata: {train: [x.de, y.en]}\nmodel: {name: luong}\n"
     )
 
-    [run] = read_runs([path])
+    run = read_runs([path]).iloc[0]
 
-    assert run.overrides.items() <= run.config.items()
-    assert run.config["data.train"] == "[x.de,y.en]"
+    assert run["overrides"].items() <= run["config"].items()
+    assert run["config"]["data.train"] == "[x.de,y.en]"
 
 
 @pytest.mark.parametrize(
@@ -201,10 +191,10 @@ def test_a_named_pipe_is_not_awaited(tmp_path, name):
     (path / name).unlink(missing_ok=True)
     os.mkfifo(path / name)
 
-    [run] = read_runs([path])
+    runs = read_runs([path])
 
-    assert run.failure is None
-    assert compare_with_baseline(group_runs([run]), None)[0].result is None
+    assert list(runs["failure"]) == [""]
+    assert find_baselines(finished_runs(runs), None)["baseline"].tolist() == [""]
 
 
 RESULTS = (
@@ -224,10 +214,11 @@ np.savez(OTHER_STATISTICS, bleu=np.ones((3, 1, 10)))
             ("config.yaml", text, "config.yaml is damaged")
             for text in (b"a: [", b"- a", b"\0", b"x: ${y", b"a: &a [*a]", b"[" * 3000)
         ),
-        ("results.json", b"{}", "results.json is damaged (it has no valid)"),
+        ("results.json", b"{}", "results.json is damaged (it has no valid.bleu)"),
         (
             "results.json",
-            b'{"valid":1,"test":1,"parameters":1,"seconds":1,"target_tokens_per_second":1}',
+            b'{"valid":{"bleu":1},"test":1,"parameters":1,"seconds":1,'
+            b'"target_tokens_per_second":1}',
             "it has no best_update",
         ),
         *(
@@ -254,18 +245,19 @@ def test_a_damaged_file_fails_its_run_alone(tmp_path, name, content, reason):
     write_run(tmp_path / "0-good", "seed=1")
     (write_run(tmp_path / "1-bad", "seed=2") / name).write_bytes(content)
 
-    good, bad = read_runs([tmp_path])
+    runs = read_runs([tmp_path])
 
-    assert (good.name, good.failure) == ("0-good", None)
-    assert (bad.name, bad.measures) == ("1-bad", {})
-    assert bad.failure is not None
-    assert reason in bad.failure
+    (_, good), (_, bad) = runs.iterrows()
+    assert (good["run"], good["failure"]) == ("0-good", "")
+    assert bad["run"] == "1-bad" and runs[[*RUN_MEASURES]].iloc[1].isna().all()
+    assert reason in bad["failure"]
 
 
 def test_runs_of_a_group_with_one_seed_have_their_own_names(tmp_path):
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         write_run(tmp_path / name, "attention=dot", f"seed={seed}")
     write_run(tmp_path / "d", "attention=none", "seed=1")
-    group = next(each for each in group_runs(read_runs([tmp_path])) if each.label == "dot")
+    runs = groups_of(read_finished(tmp_path))["dot"]
 
-    assert sorted(map(group.name_of, group.runs)) == ["a", "b", "dot, seed 2"]
+    names = [name_in_group(run, runs) for _, run in runs.iterrows()]
+    assert sorted(names) == ["a", "b", "dot, seed 2"]

@@ -1,11 +1,13 @@
 import errno
 import os
 import shutil
+import subprocess
+import sys
 
+import numpy as np
 import pytest
-from tiny_study import read_groups, read_rows, record_failure, write_run, write_study
+from tiny_study import read_rows, record_failure, write_run, write_study
 
-from seq2seq.studies.agreement import mean_divergence
 from seq2seq.studies.runs import RUN_MEASURES, read_runs
 from seq2seq.studies.study import find_differences, list_files, write_tables
 
@@ -58,17 +60,22 @@ def test_groups_have_means_deviations_and_the_difference_from_the_baseline(tmp_p
     assert [row["attention"] for row in rows] == ["dot", "none"]
     none = rows[1]
     assert "*" not in text
-    assert none["p_value_covers"] == "seeds and sentences"
     assert "seed" not in none
     assert (none["runs"], none["failed_runs"]) == ("2", "0")
     assert (none["bleu"], none["bleu_deviation"]) == ("10", "0.707106781187")
     assert (none["minutes"], none["minutes_deviation"]) == ("1.5", "0")
     assert (none["aer"], none["aer_deviation"]) == ("", "")
     assert none["baseline"] == "dot"
-    low, effect, high = (float(none[f"difference{end}"]) for end in ("_low", "", "_high"))
+    assert rows[0]["baseline"] == rows[0]["not_compared"] == ""
+    bleu, *_ = read_rows(tmp_path / "differences.csv")
+    assert (bleu["measure"], bleu["group"], bleu["covers"]) == (
+        "bleu",
+        "none",
+        "seeds and sentences",
+    )
+    low, effect, high = (float(bleu[f"difference{end}"]) for end in ("_low", "", "_high"))
     assert low <= effect <= high < 0
-    assert 0 < float(none["p_value"]) <= float(none["p_value_holm"]) < 0.05
-    assert rows[0]["baseline"] == rows[0]["difference"] == rows[0]["not_compared"] == ""
+    assert 0 < float(bleu["p"]) <= float(bleu["p_holm"]) < 0.05
 
 
 def test_the_table_shows_groups_with_their_spread_if_seeds_are_swept(tmp_path):
@@ -132,14 +139,11 @@ def test_a_single_run_is_compared_with_nothing(tmp_path):
 def test_a_report_without_interventions_removes_those_of_an_earlier_one(tmp_path):
     write_study(tmp_path)
     (tmp_path / "interventions.csv").write_text("group,intervention\n")
-    (tmp_path / "paper").mkdir()
 
     text, *_ = tables(tmp_path)
 
     assert "\nwarning: Removed the old interventions.csv; interventions=... writes a new" in text
-    assert "\nwarning: paper/ is from an earlier report; format=... writes it again." in text
     assert "interventions" not in list_files(tmp_path)
-    assert "paper" not in list_files(tmp_path)
 
 
 def test_a_full_disk_leaves_the_tables_of_before(tmp_path, monkeypatch):
@@ -166,25 +170,31 @@ def test_a_group_is_compared_in_its_attention_if_it_and_the_baseline_have_some(t
         (copy / "overrides.txt").write_text(f"attention=multihead\nseed={seed}\ninit_from=copy\n")
         text = (copy / "config.yaml").read_text()
         (copy / "config.yaml").write_text(text.replace("init_from: null", "init_from: copy"))
-    groups = read_groups(path)
-    names = ["copy" if "copy" in group.label else group.swept["attention"] for group in groups]
-    label = groups[names.index("multihead")].label
 
-    found = find_differences(read_runs([path]), label)
+    found = find_differences(read_runs([path]), "attention=multihead init_from=null")
 
-    rows = {name: each.attention for name, each in zip(names, found.comparisons, strict=True)}
-    multihead = found.groups[names.index("multihead")]
-    assert rows["none"] is rows["multihead"] is None
-    within = mean_divergence(found.agreement, multihead, multihead)
-    assert rows["copy"].agreement_within == pytest.approx(within)
+    names = ["copy" if "copy" in label else label.split()[0] for label in found.groups.index]
+    groups = found.groups.set_axis(names)
+    assert groups.loc[["attention=none", "attention=multihead"], "agreement_within"].isna().all()
+    copy = groups.loc["copy"]
+    within = found.divergence[np.triu_indices_from(found.divergence, 1)]
+    assert np.isclose(within, copy["agreement_within"]).any()
     # Of the four pairs between the groups, two are a run and its copy.
-    assert rows["copy"].agreement_between == pytest.approx(within / 2)
-    within_links = rows["copy"].link_aer_within
-    assert 0 <= within_links <= 1
-    assert rows["copy"].link_aer_between == pytest.approx(within_links / 2)
-    assert found.losses == []
+    assert copy["agreement_between"] == pytest.approx(copy["agreement_within"] / 2)
+    assert 0 <= copy["link_aer_within"] <= 1
+    assert copy["link_aer_between"] == pytest.approx(copy["link_aer_within"] / 2)
+    assert len(found.losses) == 0
     # Of two seeds each, no division is rare enough.
-    assert rows["copy"].agreement_p is None
-    assert rows["copy"].agreement_seeds_needed == 4
+    assert np.isnan(copy["agreement_p"])
+    assert copy["agreement_seeds_needed"] == 4
     [note] = [note for note in found.notes if "attention" in note]
     assert "for 1 comparison, p can be below 0.05 only with 4 or more seeds" in note
+
+
+def test_pandas_is_imported_only_where_runs_are_read():
+    starts = ["seq2seq", "seq2seq.cli.train", "seq2seq.cli.translate", "seq2seq.cli.serve"]
+    starts += ["seq2seq.cli.score", "seq2seq.cli.export", "seq2seq.visualization.page"]
+    code = "import importlib, sys; [importlib.import_module(name) for name in sys.argv[1:]]"
+    code += "; sys.exit('pandas' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", code, *starts]).returncode == 0

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tiny_attention import make_weights
 
-from seq2seq.visualization.page import AttentionPage, render_report
+from seq2seq.visualization.page import AttentionPage
 
 SOURCE = ["\u2581Ein", "\u2581Hund", "\u2581renn", "t", "</s>"]
 TARGET = ["\u2581A", "\u2581dog", "</s>"]
@@ -155,9 +155,3 @@ def test_no_heads_are_an_error():
 
     with pytest.raises(ValueError, match="without heads"):
         page.add(**make_sentence(attention_weights=torch.zeros(0, 3, 5)))
-
-
-def test_a_lone_surrogate_of_a_report_is_replaced():
-    report = {"title": "a\udc80", "groups": [], "sections": [], "sentences": [], "maps": None}
-
-    assert b"<title>a?</title>" in render_report(report)

@@ -1,51 +1,24 @@
-// The report of a study: sorting, the choice of groups and axes, translations.
+// The report of a study: charts, the choice of groups, translations.
 const data = JSON.parse(find("data").textContent);
 const boxes = [...document.querySelectorAll(".chart")]; // after each, its chart as JSON
 const charts = boxes.map((box) => JSON.parse(box.nextElementSibling.textContent));
 const groups = [...document.querySelectorAll("#groups label")];
 
-// Tables ------------------------------------------------------------------------------------------
-
-function sortBy(head) {
-  const table = head.closest("table");
-  const column = head.cellIndex;
-  const isNumeric = head.classList.contains("number");
-  const before = head.getAttribute("aria-sort");
-  const first = isNumeric ? "descending" : "ascending";
-  const order = before === null ? first : before === "ascending" ? "descending" : "ascending";
-  table.querySelectorAll("thead th").forEach((each) => each.removeAttribute("aria-sort"));
-  head.setAttribute("aria-sort", order);
-  const sign = order === "ascending" ? 1 : -1;
-  const valueOf = ({ cells }) => {
-    const cell = cells[column];
-    if (!isNumeric) return cell.textContent;
-    return cell.dataset.value === undefined ? null : Number(cell.dataset.value);
-  };
-  const compare = (one, other) => {
-    const [a, b] = [valueOf(one), valueOf(other)];
-    if (a === null || b === null) return (a === null) - (b === null); // no value comes last
-    // A column of swept values may consist of numbers, which only `Number` reads as such.
-    return sign * (a - b || String(a).localeCompare(b, undefined, { numeric: true }));
-  };
-  const body = table.tBodies[0];
-  body.append(...[...body.rows].sort(compare));
-}
-
 // Charts and groups -------------------------------------------------------------------------------
 
+const config = {
+  displaylogo: false,
+  responsive: true,
+  modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
+  toImageButtonOptions: { format: "svg" },
+};
 const isShown = (group) => groups[group].querySelector("input").checked;
 
 function drawCharts() {
   const isTouched = matchMedia("(pointer: coarse)").matches; // a finger scrolls the page
-  charts.forEach(({ figure }, index) => {
+  charts.forEach((figure, index) => {
     if (isTouched) figure.layout.dragmode = false;
-    Plotly.newPlot(boxes[index], figure);
-  });
-}
-
-function chooseAxis(axis) {
-  charts.forEach(({ axes }, index) => {
-    if (axes[axis]) Plotly.update(boxes[index], ...axes[axis]);
+    Plotly.newPlot(boxes[index], { ...figure, config });
   });
 }
 
@@ -102,10 +75,7 @@ function addCard({ group, text, attention }, reference) {
 
 // Start -------------------------------------------------------------------------------------------
 
-document.querySelectorAll("thead button").forEach((button) =>
-  button.addEventListener("click", () => sortBy(button.parentElement)));
 drawCharts();
-find("axis")?.addEventListener("change", ({ target }) => chooseAxis(target.value));
 find("groups").addEventListener("change", showGroups);
 document.querySelectorAll("#groups button").forEach((button) =>
   button.addEventListener("click", () => {
