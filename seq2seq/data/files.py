@@ -14,6 +14,7 @@ from seq2seq.files.links import GoldLinks, check_links, parse_links
 from seq2seq.files.paths import check_readable, expand_home, file_sha256
 from seq2seq.files.text import (
     MAX_LINE,
+    check_is_plain,
     count_lines,
     decode_line,
     is_gzip,
@@ -42,7 +43,8 @@ def check_files(name: str, paths: Sequence[Path]) -> int:
 
     Raises:
         OSError: A file cannot be read.
-        ValueError: A file is empty, damaged or UTF-16, or the numbers of lines differ.
+        ValueError: A file is empty, damaged, UTF-16 or not plain text, or the numbers of lines
+            differ.
     """
     for path in paths:
         check_readable(path, name=f"data.{name}={path}")
@@ -257,6 +259,8 @@ def read_files(name: str, *, paths: Sequence[Path], skips_invalid: bool = False)
         [('ein Hund', 'a dog'), ('zwei', 'two')]
         >>> folder.cleanup()
     """
+    for path in paths[:2] if len(paths) > 1 else ():
+        check_is_plain(path, name=f"data.{name}={path}")
     num_lines = check_files(name, paths)
     parts = [f"{is_gzip(path)} {file_sha256(path)}" for path in paths]
     return Corpus(

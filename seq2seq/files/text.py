@@ -238,6 +238,30 @@ def check_is_text(name: str, start: bytes) -> None:
         raise ValueError(rf"{name}: its lines end in \r alone; convert them with tr '\r' '\n'")
 
 
+_FORMATS = (
+    *(".po", ".pot", ".xlf", ".xliff", ".tmx", ".xml", ".html", ".htm", ".csv", ".json", ".jsonl"),
+    *(".srt", ".vtt", ".ass", ".docx", ".odt", ".xlsx", ".ods", ".pdf", ".rtf", ".properties"),
+    *(".strings", ".resx", ".yaml", ".yml", ".toml", ".ini"),
+)
+"""Endings of files whose lines are not texts."""
+
+
+def check_is_plain(path: Path, *, name: str) -> None:
+    """Raise ValueError if the name of a file says that it has more than a text on each line.
+
+    Args:
+        path: Path of the file.
+        name: Its name in messages.
+    """
+    suffix = Path(unpacked_name(path).lower()).suffix
+    if suffix in _FORMATS:
+        raise ValueError(
+            f"{name}: a {suffix} file is not plain text with a sentence on each line; docs/how-to/"
+            "files.md shows how to translate its texts and write them back, and seq2seq-prepare "
+            "makes a corpus of tables and of .tmx, .xlf and .po files"
+        )
+
+
 def _wide_encoding(start: bytes) -> str | None:
     """Return the name of the encoding if a text begins as UTF-16 does.
 
@@ -375,10 +399,12 @@ def open_lines(path: str, *, key: str) -> Iterator[LineReader]:
 
     Raises:
         OSError: The file cannot be read.
-        ValueError: The gzip file is damaged; this can also be found while lines are read.
+        ValueError: The name of the file says that it is not plain text, or the gzip file is
+            damaged; this can also be found while lines are read.
     """
     name = f"{key}={path}"
     found = expand_home(path, key=key)
+    check_is_plain(found, name=name)
     check_readable(found, name=name)
     with gzip.open(found) if is_gzip(found) else found.open("rb", buffering=0) as file:
         yield LineReader(file, name=name)

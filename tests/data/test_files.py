@@ -20,6 +20,15 @@ def write(path: Path, content: bytes) -> Path:
     return path
 
 
+def test_one_of_two_parallel_files_must_be_plain_text(tmp_path):
+    paths = [write(tmp_path / "a.de", b"ja\n"), write(tmp_path / "a.json", b"{}\n")]
+
+    with pytest.raises(
+        ValueError, match=r"^data\.train=.*a\.json: a \.json file is not plain text"
+    ):
+        read_files("train", paths=paths)
+
+
 @pytest.mark.parametrize("ending", [b"", b"\n", b"\n\n"])
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 def test_all_lines_are_counted_whatever_ends_the_last(tmp_path, monkeypatch, suffix, ending):

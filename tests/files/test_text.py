@@ -25,6 +25,20 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot wait 
 LONG = b"\xc3\xa4" * CHUNK
 
 
+@pytest.mark.parametrize("name", ["a.po", "b.de.JSON", "c.srt.gz"])
+def test_a_file_of_another_format_is_refused(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(b"x\n")
+
+    with (
+        pytest.raises(
+            ValueError, match=r"^input=.*: a \.(po|json|srt) file is not plain text .* docs"
+        ),
+        open_lines(str(path), key="input"),
+    ):
+        pass
+
+
 def lines_of(content: bytes) -> list[str]:
     return list(LineReader(io.BytesIO(content), name="input=a.txt"))
 
