@@ -1,4 +1,5 @@
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -83,3 +84,17 @@ def test_every_room_has_tests():
     rooms = {path.parent.relative_to(ROOT / "seq2seq") for path in PATHS if "seq2seq" in path.parts}
 
     assert [room for room in rooms if not list((ROOT / "tests" / room).glob("test_*.py"))] == []
+
+
+def test_few_files_know_of_spans_and_of_splitting():
+    def knowing(pattern):
+        return {
+            name
+            for name, path in MODULES.items()
+            if not name.startswith("seq2seq.text.")
+            and path.name not in ("config.py", "schema.py")
+            and re.search(rf"\b({pattern})\b", path.read_text(encoding="utf-8"))
+        }
+
+    assert knowing("spans") <= {"seq2seq.data.tokenizers.interface"}
+    assert knowing("split_sentences|has_words|join_sentences") <= {"seq2seq.inference.lines"}

@@ -165,7 +165,7 @@ class Perplexity(Loss):
 
 
 class CharacterLoss(Measure):
-    """nats per character of the references; unknown tokens and protected spans lower it"""
+    """nats per character of the references; unknown tokens and symbols lower it"""
 
     name, title, better, needs = "character_loss", "Loss per character", "lower", "losses"
     is_detail = True

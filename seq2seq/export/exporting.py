@@ -243,7 +243,7 @@ def _random_texts(graphs: Graphs, num_tokens: int) -> tuple[list[list[int]], Int
     draw, first = np.random.default_rng(1), len(SPECIAL_TOKENS)
     lengths = draw.integers(1, LONGEST + 1, NUM_CHECKED)
     sources = [draw.integers(first, num_tokens, length).tolist() for length in lengths]
-    # Symbols for protected spans are only allowed where a source has them.
+    # Symbols are only allowed where a source has them.
     words = np.setdiff1d(np.arange(first, graphs.vocabulary_size), graphs.symbols)
     targets = draw.choice(words, (NUM_CHECKED, 2, LONGEST))
     targets[:, :, -1] = EOS

@@ -58,9 +58,9 @@ class Runtime(Config, section=RUNTIME):
     normalizes: bool
     """Whether text is normalized; see `seq2seq.text.rules`."""
     patterns: Annotated[dict[str, str], Texts()]
-    """Regular expressions of the spans that are protected, by name."""
+    """Regular expressions of what a translation copies, by name."""
     symbols: list[int]
-    """Target ids of the symbols for protected spans."""
+    """Target ids of the symbols that a translation copies."""
     several_sentences: Annotated[float, Range(0, 1)] = 0.0
     """Share of the training sources with several sentences."""
     without_words: Annotated[float, Range(0, 1)] = 0.0

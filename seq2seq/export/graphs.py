@@ -32,7 +32,7 @@ from seq2seq.special_tokens import BOS, PAD, UNK
 OPSET = 18
 _MEMORY = ("keys", "values")
 _MISSING = "missing"
-"""Input of models that protect spans: the symbols that each hypothesis still lacks."""
+"""Input of models with symbols to copy: the symbols that each hypothesis still lacks."""
 _AXES: dict[str, Sequence[str]] = dict.fromkeys(("source_ids", "source_mask", *_MEMORY), ("B", "S"))
 _AXES |= {"previous_ids": ("B", "K"), "totals": ("B", "K"), "slots": ("W",)}
 _AXES |= {_MISSING: ("R",)}
@@ -196,7 +196,7 @@ def write_graphs(model: Seq2Seq, folder: Path, symbols: Sequence[int] = ()) -> l
     Args:
         model: The model.
         folder: Directory of the graphs.
-        symbols: Ids of the symbols for protected spans.
+        symbols: Ids of the symbols that a translation copies.
 
     Raises:
         ValueError: An operation of the model has no counterpart in ONNX.

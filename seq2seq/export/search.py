@@ -44,7 +44,7 @@ class Graphs:
     Args:
         folder: The folder.
         vocabulary_size: Size of the target vocabulary.
-        symbols: Target ids of the symbols for protected spans, M of them.
+        symbols: Target ids of the symbols that a translation copies, M of them.
     """
 
     def __init__(self, folder: Path, *, vocabulary_size: int, symbols: Sequence[int]) -> None:

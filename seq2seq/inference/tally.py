@@ -205,18 +205,18 @@ def _token_texts(word: str, labels: Sequence[str | None]) -> list[str]:
     lower = word.lower()
     # Tokenizers may change the case; lower() can also change the number of letters.
     letters = lower if len(lower) == len(word) else word
-    spans: list[tuple[int, int] | None] = []
+    found: list[tuple[int, int] | None] = []
     position = 0
     for label in labels:
         start = -1 if label is None else letters.find(label.lower(), position)
         if label is None or start < 0:
-            spans.append(None)
+            found.append(None)
             continue
         position = start + len(label)
-        spans.append((start, position))
-    begins = accumulate(spans, lambda begin, span: span[1] if span else begin, initial=0)
+        found.append((start, position))
+    begins = accumulate(found, lambda begin, span: span[1] if span else begin, initial=0)
     ends = accumulate(
-        reversed(spans[1:]), lambda end, span: span[0] if span else end, initial=len(word)
+        reversed(found[1:]), lambda end, span: span[0] if span else end, initial=len(word)
     )
     gaps = zip(begins, [*ends][::-1], strict=False)
-    return [word[slice(*(span or gap))] for span, gap in zip(spans, gaps, strict=True)]
+    return [word[slice(*(span or gap))] for span, gap in zip(found, gaps, strict=True)]

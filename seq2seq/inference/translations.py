@@ -137,7 +137,7 @@ class EncodedLine(NamedTuple):
     @property
     def num_symbols(self) -> int:
         """Return the number of symbols that a translation has to place."""
-        return len(self.model.spans)
+        return self.model.num_symbols
 
 
 class EncodedPair(NamedTuple):

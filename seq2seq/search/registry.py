@@ -58,7 +58,7 @@ def search(
         source_ids: (B, S); each row ends with EOS and is padded on the right.
         source_mask: (B, S) bool, True = real token.
         config: Configuration of the search, such as `BeamConfig`.
-        symbols: Ids of the symbols for protected spans.
+        symbols: Ids of the symbols that a translation copies.
         num_symbols: Number n of symbols in each source, which are the first n of `symbols`. A
             hypothesis has each of these n once and no other symbol, unless it reaches the length
             limit.

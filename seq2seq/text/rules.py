@@ -68,6 +68,11 @@ class ModelText(NamedTuple):
     in_capitals: bool = False
     """Whether the user wrote capitals, but the model reads ordinary letters."""
 
+    @property
+    def num_symbols(self) -> int:
+        """Return the number of symbols in the text, each of which a translation has to place."""
+        return len(self.spans)
+
     def label(self, token: str) -> str:
         """Return the label of a token with the originals in place of symbols."""
         return restore(token, self.spans)
