@@ -78,7 +78,7 @@ def answer(p_value: float) -> str:
     return "yes" if p_value < LEVEL else "not shown"
 
 
-def texts(frame: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
+def texts(frame: pd.DataFrame, names: Iterable[str], *, form: str = "") -> pd.DataFrame:
     """Write the `RUN_MEASURES` that some row has, in columns with their titles, with standard
     deviations if the frame has them. The AER of the diagonal follows the AER."""
     found = {}
@@ -88,7 +88,7 @@ def texts(frame: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
             has_spread = f"{name}_deviation" in frame and name not in _NO_SPREAD
             deviations = frame[f"{name}_deviation"] if has_spread else [math.nan] * len(frame)
             found[measure.title] = [
-                number(mean, measure.form, deviation)
+                number(mean, form or measure.form, deviation)
                 for mean, deviation in zip(frame[name], deviations, strict=True)
             ]
     return pd.DataFrame(found, index=frame.index)
@@ -274,6 +274,6 @@ def attention_tables(study: Study, heads: pd.DataFrame) -> dict[str, pd.DataFram
             tables[f"{caption} to 1; the diagonal compares the seeds of a group"] = means
     if len(heads):
         labels = heads[["group", "run", "head"]].set_axis(["Group", "Run", "Head"], axis=1)
-        table = texts(heads, _OF_ATTENTION).set_index(pd.MultiIndex.from_frame(labels))
+        table = texts(heads, _OF_ATTENTION, form=".3f").set_index(pd.MultiIndex.from_frame(labels))
         tables["Attention of each head"] = table
     return tables

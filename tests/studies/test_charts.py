@@ -167,7 +167,7 @@ def test_each_head_of_each_run_has_a_row_and_a_point(trained):
     assert len(values(points["y"])) == 4
     table = list(attention_tables(study, heads).values())[-1]
     assert [head for _, _, head in table.index] == [1, 2, 1, 2]
-    assert table["Entropy"].iloc[1] == f"{heads['entropy'].iloc[1]:.2f}"
+    assert table["Entropy"].iloc[1] == f"{heads['entropy'].iloc[1]:.3f}"
 
 
 def test_aer_stands_beside_bleu_for_each_run(tmp_path):
