@@ -1,6 +1,7 @@
 """Run the jobs of a sweep, in this process or a launcher's, and summarize the sweep at its end."""
 
 import contextlib
+import logging
 import os
 import re
 import signal
@@ -242,6 +243,8 @@ def prepare_launcher(launcher: str, sweep: Path) -> None:
     """
     if launcher == _SUBMITIT_LOCAL:
         os.environ.setdefault("OMP_NUM_THREADS", "1")
+    # Optuna would log a failed job, whose cause has its own line, as a value that is no number.
+    logging.getLogger("hydra_plugins.hydra_optuna_sweeper._impl").setLevel(logging.ERROR)
     if launcher.startswith("submitit"):
         print(f"{launcher}: the jobs log to {sweep / '.submitit'}/", file=sys.stderr)
 
@@ -282,10 +285,13 @@ def _stopping_with_parent() -> Iterator[None]:
 
 @contextlib.contextmanager
 def stopped_sweeps_in_one_line() -> Iterator[None]:
-    """Say how to continue a sweep after Ctrl-C, or after a job's process ended without a result."""
+    """Say how to continue a sweep that was stopped, or why no run of a search has a result.
+
+    A sweep is stopped by Ctrl-C, or by the process of a job that ended without a result.
+    """
     try:
         yield
-    except (KeyboardInterrupt, RuntimeError) as error:
+    except (KeyboardInterrupt, RuntimeError, ValueError) as error:
         if (sweep := SWEEP.directory) is None:
             raise
         code = 1
@@ -296,6 +302,8 @@ def stopped_sweeps_in_one_line() -> Iterator[None]:
             line = (
                 f"error: the process of a job was killed, perhaps because memory ran out; {again}"
             )
+        elif "No trials are completed" in str(error):  # of Optuna
+            line = f"error: no run has results\n{failures_in_lines(sweep)}"
         elif type(error).__name__ == "FailedJobError" or "srun" in str(error):  # of submitit
             line = f"error: no job was started: {' '.join(str(error).split())}; {again}"
         elif type(error).__module__.startswith("submitit."):
@@ -309,6 +317,18 @@ def stopped_sweeps_in_one_line() -> Iterator[None]:
         sys.exit(code)
     finally:  # an interrupted sweep skips `on_multirun_end`
         SWEEP.end()
+
+
+def failures_in_lines(sweep: Path) -> str:
+    """Return a line for each cause of failed runs, with the first run that it ended."""
+    runs: dict[str, list[str]] = {}
+    for path in sorted(sweep.iterdir()):
+        if (cause := RunDirectory(path).read_failure()) is not None:
+            runs.setdefault(cause, []).append(path.name)
+    return "\n".join(
+        f"{names[0]}{f' and {len(names) - 1} more' if names[1:] else ''}: {cause}"
+        for cause, names in runs.items()
+    )
 
 
 def _name(hydra: HydraConf) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from documents import PLUGIN_PAGE, Page
 from omegaconf import OmegaConf
+from tiny_study import record_failure
 from tiny_training import ROOT, SMALL, corpus_overrides, write_corpus
 
 from seq2seq.checks import counted
@@ -235,6 +236,21 @@ def test_a_stopped_sweep_is_one_line_that_says_how_to_go_on(error, code, line, c
     assert err.startswith(line)
     assert err.endswith("repeat the command with hydra.sweep.dir=there resume=auto\n")
     assert err.count("\n") == 1
+
+
+def test_a_search_without_results_names_each_cause_once(tmp_path, capsys):
+    for number, cause in enumerate(["out of memory", "no such file", "out of memory"]):
+        record_failure(tmp_path / f"{number}-dot", cause)
+
+    with pytest.raises(SystemExit, match="1"), stopped_sweeps_in_one_line():
+        sweep.SWEEP.directory = tmp_path
+        raise ValueError("No trials are completed yet.")
+
+    assert capsys.readouterr().err.splitlines() == [
+        "error: no run has results",
+        "0-dot and 1 more: out of memory",
+        "1-dot: no such file",
+    ]
 
 
 def test_another_error_of_a_sweep_is_left_alone():
