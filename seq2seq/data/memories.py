@@ -23,7 +23,6 @@ _MOST_PAIRS = 100
 """Maximum number of pairs that the variants of a unit make, and of forms of a plural."""
 _MOST_WAITING = 200
 """Number of units of a TMX file among which two languages must occur."""
-_UNFINISHED_UNIT = "the unit before does not end"
 _TOO_LARGE = "too large"
 """Line in place of the rest of a message, which is damaged by it."""
 _PO_TEXT = re.compile(r'(?:msg[\w\[\]]+\s*)?"(?:[^"\\]|\\.)*"')
@@ -79,6 +78,8 @@ class _UnitParser:
         """Whether only the beginning of a unit can be parsed."""
         self.line = 1
         """Number of the line where the parser started, or where it found damage."""
+        self._next_unit = 0
+        """Byte at which a unit begins within another one, which is damaged then; 0 for none."""
         self._unit: TreeBuilder | None = None
         self._unit_size = 0
         self._open: list[tuple[str, bool]] = []
@@ -111,8 +112,9 @@ class _UnitParser:
             if self._unit is None:
                 self._above = self._open
             self._unit, self.is_lost = None, True
-            at = max(self._parser.CurrentByteIndex - self._num_parsed, 0)
-            return data[at if str(error) == _UNFINISHED_UNIT else at + 1 :]
+            at = self._next_unit or self._parser.CurrentByteIndex + 1
+            self._next_unit = 0
+            return data[max(at - self._num_parsed, 0) :]
         self._num_parsed += len(data)
         return b""
 
@@ -129,7 +131,8 @@ class _UnitParser:
                 self.targets |= {attributes.get(key, "")} - {""}
         elif name in _UNITS:
             if self._unit is not None:
-                raise ValueError(_UNFINISHED_UNIT)
+                self._next_unit = self._parser.CurrentByteIndex
+                raise ValueError("the unit before does not end")
             self._unit, self._unit_size, self._above = TreeBuilder(), 0, self._open.copy()
             attributes["translate"] = "yes" if may_translate else "no"
         if self._unit is not None:

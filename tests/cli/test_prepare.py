@@ -1,5 +1,6 @@
 """`seq2seq-prepare` makes a corpus that does not leak, and accounts for every pair."""
 
+import os
 import random
 import re
 
@@ -302,3 +303,16 @@ def test_line_breaks_that_become_spaces_are_counted(tmp_path, capsys):
     run(tmp_path, table)
 
     assert "cleaned        1  line breaks, which became spaces" in capsys.readouterr().out
+
+
+def test_standard_input_is_a_table_and_a_pattern_means_its_files(tmp_path, table, capsys):
+    (tmp_path / "b.tsv").write_text("Ja.\tYes.\n")
+    keys = ["source=de", "target=en", "check=true"]
+    standard = os.dup(0)
+    with table.open("rb") as file:
+        os.dup2(file.fileno(), 0)
+        prepare(load_command("prepare", PrepareConfig, ["input=-", *keys]))
+        os.dup2(standard, 0)
+    prepare(load_command("prepare", PrepareConfig, [f"input={tmp_path}/*.tsv", *keys]))
+
+    assert re.findall("(.*) pairs, de to en", capsys.readouterr().out) == ["407", "408"]

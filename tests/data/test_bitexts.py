@@ -3,6 +3,8 @@
 import bz2
 import gzip
 import lzma
+import re
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -199,6 +201,186 @@ def test_every_pair_is_read_with_its_place(tmp_path, files, options, languages, 
 
     assert (source, target) == languages
     assert rows[: len(expected)] == expected
+
+
+VALUES = [("NA", "null"), ("007", "1.50"), ("", "x"), ("nan", "1e5"), ("ein\nHund", "a dog")]
+JSON = """{"id": 1, "translation": {"en": "null", "de": "NA"}}
+{"id": 2, "translation": {"en": 1.50, "de": "007"}}
+{"translation": {"en": "x", "de": null}}
+{"en": 1e5, "de": "nan"}
+{"de": "ein\\nHund", "en": "a dog", "more": [1]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", 'NA,null\n007,1.50\n,x\nnan,1e5\n"ein\nHund",a dog\n'),
+        ("a.csv", 'de;en\n"NA";"null"\n007;1.50\n;x\nnan;1e5\n"ein\r\nHund";a dog\n'),
+        ("a.csv", 'sep=|\nNA|null\n007|1.50\n|x\nnan|1e5\n"ein\nHund"|"a dog"'),
+        ("a.jsonl", JSON),
+        (
+            "a.jsonl",
+            '["NA","null"]\n["007","1.50"]\n["","x"]\n["nan","1e5"]\n["ein\\nHund","a dog"]',
+        ),
+    ],
+    ids=range(5),
+)
+@pytest.mark.parametrize("ending", ["", *PACK])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_no_value_of_a_table_changes(tmp_path, name, text, ending, encoding):
+    rows = read(tmp_path, {name + ending: text.encode(encoding)}, source="de", target="en")[2]
+
+    assert [(source, target) for _, source, target, fault in rows if fault is None] == VALUES
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("a.csv", 'a,b\n"c,d\ne,f\n"g",h\n', [("a", "b"), ("e", "f"), ("g", "h")]),
+        ("a.csv", 'a,b\n"c "d"",e\nf,g\n', [("a", "b"), ("f", "g")]),
+        ("a.csv", 'a,b\n12" c,d\nf,g,h\n', [("a", "b"), ('12" c', "d")]),
+        ("a.jsonl", '["a","b"]\n{oops\n7\n["c","d"]\n' + "[" * 100_000, [("a", "b"), ("c", "d")]),
+        ("a.tsv", "a\nb\tc\nd\te\tf\n\tg\n", [("b", "c"), ("", "g")]),
+    ],
+    ids=range(5),
+)
+def test_damage_costs_its_row_of_a_table(tmp_path, name, text, expected):
+    rows = read(tmp_path, {name: text})[2]
+
+    assert [(source, target) for _, source, target, fault in rows if fault is None] == expected
+
+
+def xlsx(path, cells):
+    """Write the least that is a spreadsheet of Excel: cells by their names."""
+    main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    package = "http://schemas.openxmlformats.org/package/2006/relationships"
+
+    def cell(name, value):
+        if isinstance(value, str):
+            return f'<c r="{name}" t="inlineStr"><is><t>{value}</t></is></c>'
+        return f'<c r="{name}"><v>{value}</v></c>'
+
+    rows = "".join(
+        f'<row r="{re.sub("[A-Z]", "", name)}">{cell(name, value)}</row>'
+        for name, value in cells.items()
+    )
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(
+            "xl/workbook.xml",
+            f'<workbook xmlns="{main}" xmlns:r="{office}"><sheets><sheet name="One" sheetId="1" '
+            'r:id="r1"/></sheets></workbook>',
+        )
+        for name, kind, target in (
+            ("_rels/.rels", "officeDocument", "xl/workbook.xml"),
+            ("xl/_rels/workbook.xml.rels", "worksheet", "worksheets/sheet1.xml"),
+        ):
+            archive.writestr(
+                name,
+                f'<Relationships xmlns="{package}"><Relationship Id="r1" Type="{office}/{kind}" '
+                f'Target="{target}"/></Relationships>',
+            )
+        archive.writestr(
+            "xl/worksheets/sheet1.xml",
+            f'<worksheet xmlns="{main}"><sheetData>{rows}</sheetData></worksheet>',
+        )
+
+
+def ods(path, rows):
+    """Write the least that is a spreadsheet of OpenDocument, with this XML in its table."""
+    names = "".join(
+        f' xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'
+        for name in ("office", "table", "text")
+    )
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        kind = "application/vnd.oasis.opendocument.spreadsheet"
+        archive.writestr("mimetype", kind)
+        archive.writestr(
+            "META-INF/manifest.xml",
+            '<m:manifest xmlns:m="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0">'
+            f'<m:file-entry m:full-path="/" m:media-type="{kind}"/></m:manifest>',
+        )
+        archive.writestr(
+            "content.xml",
+            f"<office:document-content{names}><office:body><office:spreadsheet>"
+            f'<table:table table:name="One">{rows}</table:table>'
+            "</office:spreadsheet></office:body></office:document-content>",
+        )
+
+
+def ods_row(*cells, repeated=1):
+    return (
+        f'<table:table-row table:number-rows-repeated="{repeated}">'
+        + "".join(
+            f'<table:table-cell office:value-type="string" table:number-columns-repeated='
+            f'"{1 if repeated == 1 else 16384}"><text:p>{cell}</text:p></table:table-cell>'
+            for cell in cells
+        )
+        + "</table:table-row>"
+    )
+
+
+def test_spreadsheets_are_read(tmp_path):
+    cells = {"A1": "NA", "B2": "ja", "C2": "yes", "A3": 7, "B4": "007", "C5": 1.5}
+    xlsx(tmp_path / "a.xlsx", cells)
+    ods(tmp_path / "b.ods", ods_row("Hund", "dog") + ods_row("NA", "007"))
+
+    found = [
+        list(read_bitext([tmp_path / name], Languages(None, None), columns=columns))
+        for name, columns in (("a.xlsx", ["2", "3"]), ("b.ods", ()))
+    ]
+
+    assert [row[1:4] for row in found[0]][-2:] == [("007", "", None), ("", "1.5", None)]
+    assert [row[1:4] for row in found[1]] == [("Hund", "dog", None), ("NA", "007", None)]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("cell.xlsx", "it needs too much memory"),
+        ("rows.ods", "(it needs too much memory|CalamineError: Cell limit exceeded .*)"),
+        ("packed.xlsx", "ValueError: it has more than 512 MiB"),
+        ("no.xlsx", "BadZipFile: File is not a zip file"),
+    ],
+)
+def test_a_spreadsheet_that_would_fill_the_memory_is_refused(tmp_path, name, reason):
+    path = tmp_path / name
+    if name == "cell.xlsx":
+        xlsx(path, {"A1": "a", "XFD1048576": "b"})
+    elif name == "rows.ods":
+        ods(path, ods_row("x", repeated=1_048_576))
+    elif name == "packed.xlsx":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("xl/workbook.xml", b"\0" * (520 << 20))
+    else:
+        path.write_bytes(b"no zip")
+
+    with pytest.raises(
+        ValueError, match=f"{name}: the spreadsheet cannot be read: {reason}; save it"
+    ):
+        list(read_bitext([path], Languages(None, None)))
+
+
+@pytest.mark.parametrize(
+    "name", ["a.tsv.gz", "a.csv.xz", "a.po.bz2", "a.tmx.zst", "a.jsonl.gz", "/dev/zero"]
+)
+def test_zeros_without_end_are_refused(tmp_path, name):
+    path = tmp_path / name
+    if not path.exists():
+        path.write_bytes(PACK[path.suffix](b"\0" * (70 << 20)))
+
+    with pytest.raises(ValueError, match=f"{name}.*(more than|damaged XML)"):
+        list(read_bitext([path], Languages("de", "en")))
+
+
+@pytest.mark.parametrize("ending", PACK)
+def test_a_packed_file_that_is_cut_off_is_refused(tmp_path, ending):
+    path = tmp_path / f"a.tsv{ending}"
+    path.write_bytes(PACK[ending]("".join(f"{n}\t{n * n}\n" for n in range(9999)).encode())[:-20])
+
+    with pytest.raises(ValueError, match="damaged or incomplete compressed file"):
+        list(read_bitext([path], Languages("de", "en")))
 
 
 def test_a_table_with_the_quotes_of_csv_is_named(tmp_path, caplog):
