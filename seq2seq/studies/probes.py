@@ -78,6 +78,7 @@ LOSS_COLUMNS = [
     *(name + end for name in LOSSES for end in ("", "_low", "_high", "_p")),
     "p_covers",
 ]
+LOSS_COLUMNS.remove("changed_words_p")
 
 
 def measure_losses(
@@ -183,8 +184,9 @@ def _compare(rows: Sequence[dict[str, object]], of_rows: Sequence[Sequence[Sides
         for i, found in compared.items():
             value, low, high = loss.convert((found.effect, *found.interval))
             rows[i] |= {name: value, f"{name}_low": low, f"{name}_high": high}
-            rows[i][f"{name}_p"] = found.p_corrected if i in tested else math.nan
             rows[i]["p_covers"] = found.covers
+            if i in tested:
+                rows[i][f"{name}_p"] = found.p_corrected
 
 
 def loss_tables(losses: pd.DataFrame) -> dict[str, pd.DataFrame]:
