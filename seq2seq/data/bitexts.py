@@ -22,6 +22,7 @@ from seq2seq.files.paths import check_readable
 from seq2seq.files.text import (
     MAX_LINE,
     STANDARD_INPUT,
+    check_is_plain,
     missing_package,
     open_characters,
     parallel,
@@ -93,6 +94,9 @@ def read_bitext(
             check_readable(path, name=f"input={path}")
     kinds = [Path(unpacked_name(path).lower()).suffix for path in paths]
     is_known = [kind in _TABLES or kind in _MEMORIES for kind in kinds]
+    for path, known in zip(paths, is_known, strict=True):
+        if not known:
+            check_is_plain(path, name=f"input={path}")
     is_table = [kind in _TABLES or (len(paths) == 1 and kind not in _MEMORIES) for kind in kinds]
     if columns and not any(is_table):
         raise ValueError("columns chooses columns of a table, but no file is one; remove the key")

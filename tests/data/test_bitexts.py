@@ -411,6 +411,9 @@ def test_a_placeholder_of_xliff_becomes_what_it_shows(tmp_path, xml, text):
     ("files", "options", "message"),
     [
         ({"a": "x"}, {"columns": ["1", "2"]}, "a: the first rows have one column; give a source"),
+        ({"a.json": "{}", "b.json": "{}"}, {}, "a.json: a .json file is not plain text"),
+        ({"a.de": "x", "b.srt.xz": "y"}, {}, "b.srt.xz: a .srt file is not plain text"),
+        ({"a.yaml": "x: y"}, {}, "a.yaml: a .yaml file is not plain text"),
         (dict.fromkeys("abc", "x"), {}, r"a: give a source and a target file by themselves, "),
         ({"a": "x\n", "b": ""}, {}, "b ends before line 1, but .*a goes on;"),
         ({"a": "Hund".encode("utf-16-be"), "b": "x"}, {}, "a is UTF-16"),
