@@ -42,7 +42,7 @@ INGREDIENTS: dict[str, tuple[str, ...]] = {
     "subword sampling": ("tokenizer.sampling_alpha=0.2",),
     "average of the weights": ("training.ema_decay=0.999",),
     "word dropout": ("model.encoder.word_dropout=0.1", "model.decoder.word_dropout=0.1"),
-    "guided attention": ("training.guided_attention.weight=0.3",),
+    "guided attention": ("training.guided_attention=0.3",),
     "coverage loss": ("training.coverage_loss=1",),
     "two layers": TWO_LAYERS,
     "two layers, residual": (
@@ -106,7 +106,7 @@ def make_row(config: TrainConfig, data: PreparedData, numerics: Numerics, number
     """Build the model of a row and the batches of its updates."""
     check_parts(config)
     draws = samples_segmentations(config.tokenizer)
-    if draws or config.training.guided_attention.weight > 0:
+    if draws or config.training.guided_attention > 0:
         data = prepare_data(config)
     batches = make_batches(config, data, number)
     if draws:

@@ -29,7 +29,6 @@ QUICK = [
     "data.max_length=200",
     QUICK_UPDATES,
     "training.threads=1",
-    "training.validation.batch_size=4",
     "training.validation.num_samples=0",
     "training.batching.size=64",
     "model.encoder.embedding_size=8",

@@ -23,7 +23,6 @@ OVERRIDES = (
     "training.accumulation=2",
     "training.max_updates=18",
     "training.schedule.name=cosine",
-    "training.teacher_forcing.schedule=linear",
     "training.teacher_forcing.end=0.4",
     "training.teacher_forcing.updates=15",
     "training.validation.every_updates=4",

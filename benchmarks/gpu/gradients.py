@@ -58,7 +58,7 @@ LAYERS = tuple(
     for part in ("encoder", "decoder")
     for key in ("num_layers=2", "residual=true", "layer_norm=true", "self_attention=true")
 )
-TEACHER_FORCING = ("training.teacher_forcing.start=0.9", "training.teacher_forcing.end=0.9")
+TEACHER_FORCING = ("training.teacher_forcing.end=0.9", "training.teacher_forcing.updates=1")
 OPTIONS = {
     "sparsemax": ("attention=dot", "attention.normalizer=sparsemax"),
     "entmax15": ("attention=multihead", "attention.normalizer=entmax15"),
@@ -69,7 +69,7 @@ OPTIONS = {
     "bridge mean": ("model.bridge=mean",),
     "bridge zero": ("model.bridge=zero",),
     "coverage loss": ("attention=coverage", "training.coverage_loss=1"),
-    "guided": ("training.guided_attention.weight=0.5",),
+    "guided": ("training.guided_attention=0.5",),
     "scheduled sampling": TEACHER_FORCING,
     "plain kernels": ("training.kernels=plain",),
 }

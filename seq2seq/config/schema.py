@@ -64,22 +64,6 @@ class Monitor(Enum):
     mlflow = "mlflow"
 
 
-class TeacherForcingUnit(Enum):
-    """Whether scheduled sampling draws for each token or once for each batch."""
-
-    token = "token"
-    batch = "batch"
-
-
-class TeacherForcingSchedule(Enum):
-    """The course of the teacher forcing ratio from start to end."""
-
-    constant = "constant"
-    linear = "linear"
-    exponential = "exponential"
-    inverse_sigmoid = "inverse_sigmoid"
-
-
 class Metric(Enum):
     """The validation metric that chooses the best checkpoint."""
 
@@ -110,36 +94,16 @@ class ScheduleConfig(Config, section="training.schedule"):
     """Shape of the learning rate schedule after warm-up."""
     warmup_updates: Annotated[int, Range(0)]
     """Number of updates in which the learning rate rises linearly from 0."""
-    minimum_ratio: Probability
-    """Lowest learning rate of cosine and plateau, as a share of the highest."""
-    plateau_factor: Probability
-    """Factor that multiplies the learning rate at each plateau."""
-    plateau_patience: Count
-    """Number of validations without a new best value that count as a plateau."""
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
 class TeacherForcingConfig(Config, section="training.teacher_forcing"):
-    """The share of steps that get the true previous token instead of the predicted one."""
+    """The share of true previous tokens, instead of predicted ones: it falls linearly from 1."""
 
-    unit: TeacherForcingUnit
-    """Whether teacher forcing is drawn for each token or for each batch."""
-    schedule: TeacherForcingSchedule
-    """Shape of the curve from `start` to `end`."""
-    start: Annotated[float, Range(0, 1)]
-    """Share of true previous tokens at the beginning."""
     end: Annotated[float, Range(0, 1)]
     """Share of true previous tokens at the end."""
     updates: Count
-    """Number of updates from `start` to `end`."""
-
-
-@dataclass(kw_only=True, slots=True, repr=False)
-class GuidedAttentionConfig(Config, section="training.guided_attention"):
-    """A second loss that trains attention to follow the word links of the training text."""
-
-    weight: Weight
-    """Weight of this loss relative to the translation loss; 0 disables it."""
+    """Number of updates until the end."""
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -157,21 +121,15 @@ class ValidationConfig(Config, section="training.validation"):
     """Number of best checkpoints to keep; above 1, each is also kept as step-<n>.pt."""
     num_samples: Annotated[int, Range(0)]
     """Number of sentences whose translations and attention maps go to TensorBoard."""
-    batch_size: Count
-    """Number of sentences translated together."""
     bleu_tokenize: Annotated[str, OneOf(CHOICES)] = AUTO
     """sacreBLEU's tokenizer for BLEU, in validation and results; auto: chosen by the target
     language."""
-    lowercase: bool | None = None
-    """Ignore case in BLEU and chrF; None: only if the tokenizer makes text lower case."""
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
 class TrainingConfig(Config, section="training"):
     """The training configuration; training ends when the first budget is used up."""
 
-    name: str
-    """Name of the YAML file that the values come from."""
     max_epochs: Count | None
     """Maximum number of passes over the training text."""
     max_updates: Count | None
@@ -183,7 +141,9 @@ class TrainingConfig(Config, section="training"):
     """Number of batches per update."""
     label_smoothing: Probability
     """Share of the probability that the loss spreads over all tokens."""
-    guided_attention: GuidedAttentionConfig
+    guided_attention: Weight
+    """Weight of the loss that trains attention to follow word links, relative to the translation
+    loss; 0: no such loss."""
     optimizer: OptimizerConfig
     schedule: ScheduleConfig
     teacher_forcing: TeacherForcingConfig
@@ -203,8 +163,6 @@ class TrainingConfig(Config, section="training"):
     constant."""
     ema_decay: Probability | None = None
     """Decay of the moving average of the weights that is validated and kept; None: no average."""
-    freeze_embeddings: bool = False
-    """Exclude the embeddings, and an output matrix tied to them, from training."""
     save_every_minutes: Positive | None = None
     """Minutes between saves of last.pt; None: save only at validations."""
     coverage_loss: Weight = 0.0

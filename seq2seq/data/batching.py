@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 Numbers = npt.NDArray[np.int64]
 Integers = npt.NDArray[np.integer]
 """Integers of any size; ids have the smallest type that fits the vocabulary."""
+_POOL = 100_000
+"""Number of random pairs that are sorted by length together."""
 _BLOCK = 100
 """Number of lines that share a seed; a different number would change the segmentations."""
 
@@ -349,13 +351,11 @@ class BatchUnit(Enum):
 
 @dataclass(kw_only=True, slots=True, repr=False)
 class BatchingConfig(Config, section="training.batching"):
-    """Size of the batches, and of the pools that batches are formed from."""
+    """Size of the batches."""
 
     size: Count
     """Maximum size of a batch over all processes, in `unit`."""
     unit: BatchUnit
-    pool_size: Count
-    """Number of random pairs that are sorted by length together; 1: no sorting."""
 
 
 class Batch(NamedTuple):
@@ -502,8 +502,8 @@ class Batches:
         shuffled = generator.permutation(rows)
         shuffled = shuffled.astype(np.min_scalar_type(-len(encoded)))
         batches = []
-        for start in range(0, len(shuffled), self.config.pool_size):
-            pool = _sort(encoded, shuffled[start : start + self.config.pool_size])
+        for start in range(0, len(shuffled), _POOL):
+            pool = _sort(encoded, shuffled[start : start + _POOL])
             batches += _cut(encoded, pool, self.config)
         # Drawn before merging, so the order does not depend on the number of processes.
         positions = generator.permutation(len(batches)).tolist()

@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 _MIN_WEIGHT = 1e-20
 """Attention weights are raised to at least this value before the logarithm, so that the gradient,
 1 / weight times the loss scale of fp16, does not overflow fp32."""
-_GUIDED_KEY = "training.guided_attention.weight"
+_GUIDED_KEY = "training.guided_attention"
 _NO_LINKS = "; give word links in a third file, 'data.train=[my/a.de,my/a.en,my/a.align]'"
 _LINKS_FORMAT = 2
 """Version of the cached links; it changes when the mapping from words to tokens changes."""
@@ -189,7 +189,7 @@ def coverage_loss(weights: Tensor, target_mask: Tensor) -> Tensor:
 class GuidedAttentionLoss(AuxiliaryLoss):
     """The cross-entropy between gold links and the attention weights."""
 
-    key = "guided_attention.weight"
+    key = "guided_attention"
     needs_learned_weights = True
 
     def compute(self, decoded: Decoded) -> Term:
@@ -228,7 +228,7 @@ def check_losses(config: TrainConfig, attention: Attention) -> None:
                 f"{key}={weight} needs attention that learns its weights, which "
                 f"attention={config.attention.name} does not; choose another attention or {key}=0"
             )
-    weight = config.training.guided_attention.weight
+    weight = config.training.guided_attention
     if weight > 0 and samples_segmentations(config.tokenizer):
         raise ValueError(
             f"{_GUIDED_KEY}={weight} needs the same tokens in every epoch; set it to 0, or "

@@ -103,10 +103,9 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
     check_tags(config.data, tokenizers)
     encoded = encode_corpus(corpora.train, tokenizers, config.data)
     links = None
-    if config.training.guided_attention.weight > 0:
+    if config.training.guided_attention > 0:
         links = read_token_links(config, corpora.train, encoded, tokenizers)
-    folds_case = tokenizers.target.folds_case
-    rule = ScoringRule(tokenize, folds_case if scoring.lowercase is None else scoring.lowercase)
+    rule = ScoringRule(tokenize, tokenizers.target.folds_case)
 
     def to_score(corpus: Corpus) -> EvaluationSet:
         unlimited = replace(config.data, max_length=UNLIMITED)

@@ -6,6 +6,9 @@ from typing import Any, NamedTuple
 
 from seq2seq.config.schema import TrainingConfig
 
+_PLATEAU = 2
+"""Number of validations without an improvement that count as a plateau."""
+
 
 class UpdateResult(NamedTuple):
     """Measurements of an update, over all processes."""
@@ -73,7 +76,7 @@ class Progress:
     update_seconds: float = 0.0
     """Seconds spent on updates and their batches, without validation."""
     plateaus: int = 0
-    """Number of times that `plateau_patience` validations passed without an improvement."""
+    """Number of times that `_PLATEAU` validations passed without an improvement."""
     since_best: int = 0
     """Number of validations since the last improvement; an equal value is not an improvement."""
     best: list[tuple[float, int]] = field(default_factory=list)
@@ -139,12 +142,12 @@ class Progress:
 
         Args:
             value: Value of the metric; higher is better.
-            config: Number of checkpoints to keep, and length of a plateau.
+            config: Number of checkpoints to keep.
         """
         self.validated_update = self.update
         is_better = not self.best or value > self.best[0][0]
         self.since_best = 0 if is_better else self.since_best + 1
-        if self.since_best and self.since_best % config.schedule.plateau_patience == 0:
+        if self.since_best and self.since_best % _PLATEAU == 0:
             self.plateaus += 1
         ranked = sorted([*self.best, (value, self.update)], reverse=True)
         keep_best = config.validation.keep_best

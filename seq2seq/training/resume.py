@@ -35,7 +35,7 @@ MAY_CHANGE = frozenset(
         *("training.max_epochs", "training.max_updates", "training.max_minutes"),
         *("training.device", "training.threads", "training.save_every_minutes"),
         *("training.log_every", "training.monitor"),
-        *("training.validation.batch_size", "training.validation.num_samples"),
+        "training.validation.num_samples",
         "decoding",
     }
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from seq2seq.checks import counted
-from seq2seq.config.schema import TeacherForcingSchedule, TrainConfig, TrainingConfig, build_model
+from seq2seq.config.schema import TrainConfig, TrainingConfig, build_model
 from seq2seq.config.serialization import config_differences
 from seq2seq.data.tokenizers.interface import TokenizerPair, share_ids
 from seq2seq.data.tokenizers.words import load_vectors
@@ -170,9 +170,6 @@ def _prepare(
         config = keep_tokenizer(config, start.config)
         with start.misfits_refused():
             model.load_state_dict(start.model_state)
-    if training.freeze_embeddings:  # an output matrix tied to them, too
-        for embedding in (model.encoder.embedding, model.decoder.embedding):
-            embedding.weight.requires_grad_(False)
     if training.precision is Precision.auto:
         numerics = numerics.suited_to(count_shared_parameters(model))
     trainer = Trainer(
@@ -225,11 +222,5 @@ def log_start(trainer: Trainer) -> None:
         numerics.device,
         numerics.precision.value,
     )
-    forcing = config.training.teacher_forcing
-    if forcing.schedule is TeacherForcingSchedule.constant and forcing.end < forcing.start:
-        logger.warning(
-            "training.teacher_forcing.end=%s changes nothing with schedule=constant; choose linear",
-            forcing.end,
-        )
     if trainer.progress.update:
         logger.info("resumed after update %d", trainer.progress.update)

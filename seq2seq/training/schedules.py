@@ -5,13 +5,12 @@ import math
 import torch
 from torch import Tensor
 
-from seq2seq.config.schema import (
-    ScheduleConfig,
-    ScheduleName,
-    TeacherForcingConfig,
-    TeacherForcingSchedule,
-    TeacherForcingUnit,
-)
+from seq2seq.config.schema import ScheduleConfig, ScheduleName, TeacherForcingConfig
+
+_LOWEST_FACTOR = 0.01
+"""Lowest factor of the schedules cosine and plateau."""
+_PLATEAU_FACTOR = 0.5
+"""Factor that multiplies the learning rate at each plateau."""
 
 
 def learning_rate_factor(
@@ -30,9 +29,9 @@ def learning_rate_factor(
         return min(warmup, math.sqrt(max(config.warmup_updates, 1) / update))
     if config.name is ScheduleName.cosine:  # Loshchilov and Hutter 2017, eq. 5
         fall = 0.5 * (1 + math.cos(math.pi * min(progress, 1.0)))
-        return warmup * (config.minimum_ratio + (1 - config.minimum_ratio) * fall)
+        return warmup * (_LOWEST_FACTOR + (1 - _LOWEST_FACTOR) * fall)
     if config.name is ScheduleName.plateau:
-        return warmup * max(config.plateau_factor**plateaus, config.minimum_ratio)
+        return warmup * max(_PLATEAU_FACTOR**plateaus, _LOWEST_FACTOR)
     return warmup
 
 
@@ -48,21 +47,9 @@ def dropout_factor(warmup_epochs: float, *, epochs: float) -> float:
 def teacher_forcing_ratio(config: TeacherForcingConfig, *, update: int) -> float:
     """Return the probability of feeding the true token (Bengio et al. 2015, section 2.4).
 
-    Every schedule except the constant one goes from `start` to `end` in `config.updates` updates;
-    the inverse sigmoid misses both, and the exponential misses `end`, by 1% of the distance or
-    less.
+    The ratio falls linearly from 1 to `config.end` in `config.updates` updates, and stays there.
     """
-    share = min(update / config.updates, 1.0)
-    if config.schedule is TeacherForcingSchedule.constant:
-        return config.start
-    if config.schedule is TeacherForcingSchedule.linear:
-        remaining = 1 - share
-    elif config.schedule is TeacherForcingSchedule.exponential:
-        remaining = 0.01**share
-    else:
-        # A sigmoid over 10 logits, centered on the middle of the schedule.
-        remaining = 1 / (1 + math.exp(10 * (share - 0.5)))
-    return config.end + (config.start - config.end) * remaining
+    return 1 - (1 - config.end) * min(update / config.updates, 1.0)
 
 
 def draw_forced_mask(
@@ -71,7 +58,7 @@ def draw_forced_mask(
     """Draw the positions where the true token is fed, from torch's generator.
 
     Args:
-        config: The ratio's schedule, and whether tokens or whole batches are drawn.
+        config: The curve of the ratio.
         update: Number of the update, from 1.
         shape: Shape of the mask, (B, T).
         device: Device of the mask.
@@ -83,7 +70,4 @@ def draw_forced_mask(
     ratio = teacher_forcing_ratio(config, update=update)
     if ratio >= 1:
         return None
-    if config.unit is TeacherForcingUnit.batch:
-        forced = torch.rand(()).item() < ratio
-        return None if forced else torch.zeros(shape, dtype=torch.bool, device=device)
     return torch.rand(shape, device=device) < ratio

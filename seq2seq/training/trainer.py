@@ -64,7 +64,6 @@ class Trainer:
             data=data.sets["valid"],
             tokenizers=data.tokenizers,
             decoding=convert_search(config.decoding, GreedyConfig),
-            batch_size=config.training.validation.batch_size,
             numerics=numerics,
             ranks=ranks,
             num_samples=config.training.validation.num_samples,

@@ -2,7 +2,7 @@ import pytest
 
 from seq2seq.config.schema import load_config
 
-GUIDED = "training.guided_attention.weight=0.5"
+GUIDED = "training.guided_attention=0.5"
 
 
 @pytest.mark.parametrize(

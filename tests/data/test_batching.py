@@ -60,11 +60,10 @@ def batches_of(
     *,
     size: int,
     unit: BatchUnit = BatchUnit.tokens,
-    pool_size: int = 10**6,
     seed: int = 1,
     process: tuple[int, int] = (0, 1),
 ) -> Batches:
-    config = BatchingConfig(size=size, unit=unit, pool_size=pool_size)
+    config = BatchingConfig(size=size, unit=unit)
     rank, world_size = process
     return Batches(encoded, config=config, seed=seed, rank=rank, world_size=world_size)
 
@@ -111,18 +110,15 @@ def test_rows_are_padded_and_end_with_eos_and_masks_are_true_before_padding():
     target_lengths=st.lists(st.integers(0, 30), min_size=4, max_size=40),
     size=st.integers(1, 60),
     unit=st.sampled_from(BatchUnit),
-    pool_size=st.integers(1, 50),
     world_size=st.sampled_from([1, 2, 4]),
 )
 def test_every_row_is_seen_once_in_batches_within_the_limit_shared_by_all_processes(
-    target_lengths, size, unit, pool_size, world_size
+    target_lengths, size, unit, world_size
 ):
     encoded = corpus_of_lengths([1] * len(target_lengths), target_lengths)
 
     parts = [
-        batches_of(
-            encoded, size=size, unit=unit, pool_size=pool_size, process=(rank, world_size)
-        ).epoch(2)
+        batches_of(encoded, size=size, unit=unit, process=(rank, world_size)).epoch(2)
         for rank in range(world_size)
     ]
 
@@ -155,10 +151,11 @@ def test_batches_by_tokens_have_little_padding():
     assert padding_share([batch.source_mask for batch in batches]) < 0.07
 
 
-def test_pools_as_small_as_a_batch_mix_the_lengths():
+def test_pools_as_small_as_a_batch_mix_the_lengths(monkeypatch):
+    monkeypatch.setattr("seq2seq.data.batching._POOL", 50)
     encoded = random_corpus(500)
 
-    epoch = batches_of(encoded, size=50, unit=BatchUnit.sentences, pool_size=50).epoch(0)
+    epoch = batches_of(encoded, size=50, unit=BatchUnit.sentences).epoch(0)
 
     assert padding_share([collate(encoded, rows).target_mask for rows in epoch]) > 0.2
 

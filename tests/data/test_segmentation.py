@@ -152,7 +152,7 @@ def test_a_text_that_lost_pairs_is_refused(data):
 
 def test_batches_fit_the_segmentations_of_their_epoch(name, data):
     corpus, size = sampled(name, data), 60
-    config = BatchingConfig(size=size, unit=BatchUnit.tokens, pool_size=1000)
+    config = BatchingConfig(size=size, unit=BatchUnit.tokens)
     batches = Batches(corpus, config=config, seed=1, rank=0, world_size=1)
 
     for number in range(2):

@@ -19,7 +19,6 @@ OVERRIDES = (
     "training.max_epochs=1",
     "training.validation.every_updates=4",
     "training.log_every=3",
-    "training.validation.batch_size=2",
 )
 
 

@@ -1,6 +1,5 @@
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -227,30 +226,6 @@ def test_ids_that_the_languages_do_not_share_are_refused_with_one_matrix(tmp_pat
     with pytest.raises(ValueError, match=r"^model\.tied_embeddings=all needs one vocabulary"):
         run_training(config, tmp_path / "runs" / "tiny")
     assert not (tmp_path / "runs" / "tiny" / "config.yaml").exists()
-
-
-@pytest.mark.parametrize(("tied", "kernels"), [("none", "plain"), ("decoder", "fast")])
-def test_frozen_embeddings_do_not_change(tmp_path: Path, tied, kernels, monkeypatch):
-    overrides = (
-        "training.freeze_embeddings=true",
-        f"model.tied_embeddings={tied}",
-        f"training.kernels={kernels}",
-        "training.optimizer.name=adamw",
-        "training.optimizer.weight_decay=0.5",
-        "training.max_updates=2",
-        "training.ema_decay=0.5",
-    )
-    before = initial_weights(monkeypatch, tmp_path, *overrides, "overwrite=true")
-
-    tiny_run(tmp_path, *overrides, "overwrite=true")
-
-    after = load_checkpoint(tmp_path / "runs" / "tiny" / "last.pt").model_state
-    frozen = {"encoder.embedding.weight", "decoder.embedding.weight"}
-    frozen |= {"decoder.output.weight"} if tied == "decoder" else set()
-    assert frozen <= {name for name, value in after.items() if torch.equal(value, before[name])}
-    assert ("decoder.output.weight" in frozen) == torch.equal(
-        after["decoder.output.weight"], before["decoder.output.weight"]
-    )
 
 
 def test_embeddings_begin_with_the_vectors_of_a_file(tmp_path, monkeypatch, caplog):

@@ -134,7 +134,7 @@ def test_coverage_loss_has_the_gradient_of_its_definition():
 
 
 @pytest.mark.parametrize("free", [False, True])
-@pytest.mark.parametrize("key", ["guided_attention.weight", "coverage_loss"])
+@pytest.mark.parametrize("key", ["guided_attention", "coverage_loss"])
 def test_an_auxiliary_loss_is_added_with_its_weight(key, free):
     model, batch = model_of(), tiny_batch()
     config = load_config(f"training.{key}=0.7").training
@@ -147,7 +147,7 @@ def test_an_auxiliary_loss_is_added_with_its_weight(key, free):
     weights = model(*batch[:3], forced_mask).attention_weights
     num_tokens = batch.target_mask.sum().double()
     terms = {
-        "guided_attention.weight": guided_loss(weights, read.guide),
+        "guided_attention": guided_loss(weights, read.guide),
         "coverage_loss": Term(coverage_loss(weights, batch.target_mask), num_tokens),
     }
     total, count = terms[key]
@@ -192,7 +192,7 @@ SOURCE = ["a b", "c", "", "ab ba c", "a", "b a"]
 TARGET = ["x", "x y", "y", "y yx xx", "", "y x"]
 ALIGNMENTS = ["1-0", "0-0 0p1", "0-0", "0-2 2-1", "", "1-1"]
 """The third and the fifth pair are left out, because one side is empty."""
-GUIDED = "training.guided_attention.weight=0.5"
+GUIDED = "training.guided_attention=0.5"
 
 
 @pytest.mark.parametrize(
@@ -206,11 +206,11 @@ GUIDED = "training.guided_attention.weight=0.5"
         ),
         (
             ["attention=none", GUIDED],
-            r"^training\.guided_attention\.weight=0\.5 needs attention that .* attention=none ",
+            r"^training\.guided_attention=0\.5 needs attention that .* attention=none ",
         ),
         (
             ["attention=uniform", GUIDED],
-            r"^training\.guided_attention\.weight=0\.5 needs attention that .* attention=uniform ",
+            r"^training\.guided_attention=0\.5 needs attention that .* attention=uniform ",
         ),
         (
             ["attention=none", "training.coverage_loss=1"],
@@ -225,7 +225,7 @@ GUIDED = "training.guided_attention.weight=0.5"
         (["+training.losses.coverage_loss=1"], r"^training\.losses: unknown loss 'coverage_loss'"),
         (
             [GUIDED, "tokenizer=bpe", "tokenizer.sampling_alpha=0.1"],
-            r"^training\.guided_attention\.weight=0\.5 needs the same tokens in every epoch",
+            r"^training\.guided_attention=0\.5 needs the same tokens in every epoch",
         ),
     ],
 )
@@ -238,9 +238,11 @@ def test_parts_that_do_not_fit_together_are_refused(overrides, message):
 
 def write_text(folder: Path, alignments: list[str]) -> Path:
     folder.mkdir(exist_ok=True)
-    for name in ("train", "valid", "test"):
-        (folder / f"a.{name}").write_text("".join(f"{line}\n" for line in SOURCE))
-        (folder / f"b.{name}").write_text("".join(f"{line}\n" for line in TARGET))
+    pairs = list(zip(SOURCE, TARGET, strict=True))
+    whole = [pair for pair in pairs if all(pair)]
+    for name, kept in (("train", pairs), ("valid", whole), ("test", whole)):
+        for side, lines in zip("ab", zip(*kept, strict=True), strict=True):
+            (folder / f"{side}.{name}").write_text("".join(f"{line}\n" for line in lines))
     path = folder / "links.txt"
     path.write_text("".join(f"{line}\n" for line in alignments))
     return path
@@ -299,17 +301,17 @@ def test_a_line_without_links_leaves_its_pair_unguided(tmp_path):
 
 
 def test_text_without_any_links_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"weight: the training text has no links; give word"):
+    with pytest.raises(ValueError, match=r"attention: the training text has no links; give word"):
         prepare_data(guided_config(tmp_path, [""] * 6))
 
 
 def test_text_without_a_file_of_links_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"weight: pair 1 has no links; give .*my/a\.align"):
+    with pytest.raises(ValueError, match=r"attention: pair 1 has no links; give .*my/a\.align"):
         prepare_data(tiny_config(tmp_path, GUIDED))
 
 
 def test_weight_zero_uses_no_links(tmp_path):
-    config = guided_config(tmp_path, ALIGNMENTS, "training.guided_attention.weight=0")
+    config = guided_config(tmp_path, ALIGNMENTS, "training.guided_attention=0")
 
     assert prepare_data(config).train_links is None
 

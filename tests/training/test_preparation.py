@@ -10,7 +10,6 @@ from seq2seq.studies.runs import read_runs
 from seq2seq.training import preparation
 from seq2seq.training.preparation import prepare_data, prepare_in_turn
 
-LOWERCASE = "training.validation.lowercase="
 FOLDED = ("tokenizer=unigram", "tokenizer.normalization=nmt_nfkc_cf")
 
 
@@ -44,8 +43,6 @@ def test_the_target_language_chooses_the_tokenizer_of_bleu(tmp_path):
     [
         (["tokenizer=unigram", "tokenizer.normalization=nmt_nfkc"], False),
         (["tokenizer=bpe", "tokenizer.normalization=nmt_nfkc_cf"], True),
-        ([*FOLDED, LOWERCASE + "false"], False),
-        (["tokenizer=unigram", LOWERCASE + "true"], True),
         (["tokenizer=words", "tokenizer.splitter=basic_english", "data.target=en"], True),
         ([*FOLDED, "tokenizer.user_symbols=['<x>']"], True),
     ],

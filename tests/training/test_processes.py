@@ -159,7 +159,7 @@ def test_a_dead_process_ends_the_run_and_another_number_of_processes_continues_i
 )
 def test_ctrl_c_stops_all_processes_with_one_line(text, whole, wait, update):
     """torchrun passes the signal on to its processes."""
-    small = command(text, "run_name=stopped", "training.validation.batch_size=1", "overwrite=true")
+    small = command(text, "run_name=stopped", "overwrite=true")
     (text / "waiting-0").unlink(missing_ok=True)
     process = start(text, {**small, **wait})
     while not (text / "waiting-0").exists():

@@ -15,14 +15,13 @@ RESULT = UpdateResult(
 
 
 def training(
-    *, keep_best: int = 1, patience: int | None = None, plateau: int = 2, **budget: float | None
+    *, keep_best: int = 1, patience: int | None = None, **budget: float | None
 ) -> TrainingConfig:
     config = load_config().training
     return dataclasses.replace(
         config,
         **{"max_epochs": None, "max_updates": None, "max_minutes": None, **budget},
         validation=dataclasses.replace(config.validation, keep_best=keep_best, patience=patience),
-        schedule=dataclasses.replace(config.schedule, plateau_patience=plateau),
     )
 
 
@@ -70,7 +69,7 @@ def test_the_share_is_the_largest_of_all_budgets(budget, expected):
 
 
 def test_plateaus_are_counted():
-    progress, config = Progress(), training(max_updates=99, plateau=2)
+    progress, config = Progress(), training(max_updates=99)
 
     plateaus = []
     for value in (1.0, 0.9, 0.8, 0.7, 0.6, 2.0, 1.0, 1.0):

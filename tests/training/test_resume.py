@@ -24,12 +24,10 @@ OVERRIDES = (
     "training.max_epochs=3",
     "training.max_updates=18",
     "training.schedule.name=cosine",
-    "training.teacher_forcing.schedule=linear",
     "training.teacher_forcing.end=0.4",
     "training.teacher_forcing.updates=15",
     "training.validation.every_updates=4",
     "training.validation.metric=loss",
-    "training.validation.batch_size=2",
     "training.validation.keep_best=2",
     "training.optimizer.learning_rate=0.02",
     "training.log_every=3",
@@ -229,7 +227,6 @@ def test_keys_that_only_show_or_score_may_change_and_leave_the_same_run(
         "resume=true",
         "training.log_every=1",
         "training.validation.num_samples=2",
-        "training.validation.batch_size=3",
         f"data.test=['{folder}/a.valid','{folder}/b.valid']",
     )
 

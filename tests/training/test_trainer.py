@@ -198,13 +198,11 @@ def test_the_learning_rate_follows_its_schedule(make, monkeypatch):
         *EVERY_UPDATE,
         "training.optimizer.learning_rate=0.1",
         "training.schedule.name=plateau",
-        "training.schedule.plateau_patience=1",
-        "training.schedule.plateau_factor=0.5",
         "training.schedule.warmup_updates=2",
         "training.validation.metric=loss",
     ).train()
 
-    assert [each["learning_rate"] for each in made] == pytest.approx([0.05, 0.1, 0.05, 0.025])
+    assert [each["learning_rate"] for each in made] == pytest.approx([0.05, 0.1, 0.1, 0.05])
 
 
 def test_dropout_rises_with_the_epochs(make, monkeypatch):

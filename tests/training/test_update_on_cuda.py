@@ -73,8 +73,11 @@ OPTIONS = {
     "defaults": (),
     "sgd": ("training.optimizer.name=sgd",),
     "adamw and average": ("training.optimizer.name=adamw", "training.ema_decay=0.9"),
-    "guided": ("training.guided_attention.weight=0.5",),
-    "scheduled sampling": ("training.teacher_forcing.start=0.5",),
+    "guided": ("training.guided_attention=0.5",),
+    "scheduled sampling": (
+        "training.teacher_forcing.end=0.5",
+        "training.teacher_forcing.updates=1",
+    ),
     "plain kernels": ("training.kernels=plain",),
 }
 

@@ -67,7 +67,7 @@ class Setup:
 
     def batch(self, *rows: int) -> Batch:
         links = None
-        if self.config.training.guided_attention.weight:
+        if self.config.training.guided_attention:
             links = reversing_links(self.data)
         return collate(self.data.train, np.array(rows), links=links)
 
@@ -99,7 +99,7 @@ def assert_same(first, second, **tolerance):
         torch.testing.assert_close(value, second[name], msg=name, **tolerance)
 
 
-@pytest.mark.parametrize("loss", ["", "guided_attention.weight", "coverage_loss"])
+@pytest.mark.parametrize("loss", ["", "guided_attention", "coverage_loss"])
 def test_two_half_batches_make_the_update_of_a_whole_batch(folder, loss):
     # Adam's first step is as long for a gradient of 1e-8 as for one of 1; this one is the gradient.
     overrides = ("training.optimizer.name=sgd", *([f"training.{loss}=0.7"] if loss else []))
@@ -151,9 +151,10 @@ def test_sgd_steps_against_the_mean_gradient(folder):
 def test_every_loss_works_with_scheduled_sampling(folder, precision):
     subject = setup(
         folder,
-        "training.guided_attention.weight=1",
+        "training.guided_attention=1",
         "training.coverage_loss=0.1",
-        "training.teacher_forcing.start=0.2",
+        "training.teacher_forcing.end=0.2",
+        "training.teacher_forcing.updates=1",
         "model.decoder.readout_dropout=0.3",
         f"training.precision={precision}",
     )
@@ -219,7 +220,7 @@ def test_batch_gradients_are_the_step_of_the_update(folder):
         folder,
         "training.optimizer.name=sgd",
         "training.optimizer.clip_norm=1e9",
-        "training.guided_attention.weight=0.7",
+        "training.guided_attention=0.7",
         "training.coverage_loss=0.5",
     )
     batch, before = subject.batch(0, 1, 2), subject.weights()
