@@ -33,7 +33,7 @@ from seq2seq.export.folder import (
     write_runtime,
 )
 from seq2seq.export.graphs import quantize_graphs, write_graphs
-from seq2seq.export.search import Graphs, Integers, pad_sources
+from seq2seq.export.search import Graphs, pad_sources
 from seq2seq.export.translator import OnnxTranslator
 from seq2seq.files.atomic import naming, whole_folder
 from seq2seq.files.paths import expand_home
@@ -41,6 +41,7 @@ from seq2seq.kernels import Kernels
 from seq2seq.kernels.products import kernels_in_use
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.search.config import DEFAULT_SEARCH
+from seq2seq.search.loop import Integers
 from seq2seq.special_tokens import BOS, EOS, SPECIAL_TOKENS
 from seq2seq.version import __version__
 

@@ -1,15 +1,9 @@
-"""Greedy and beam search in numpy over an exported model; `seq2seq.search` describes the rules.
-
-The page that translates in a browser follows this file line by line.
-"""
+"""The graphs of an exported model as the engine of a search: onnxruntime, without torch."""
 
 # B sentences still searched, K hypotheses of each before a step and W after it, R = B * K rows,
-# Q finished hypotheses that are kept, S source length, T target length, N heads, M symbols,
-# V vocabulary
+# S source length, N heads, M symbols, V vocabulary
 
-import math
 from collections.abc import Sequence
-from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,19 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seq2seq.export.folder import ENCODER, STEP
-from seq2seq.search.config import BeamConfig, DecodingConfig, EarlyStopping, Hypothesis
-from seq2seq.special_tokens import BOS, EOS, PAD
+from seq2seq.search.loop import Booleans, Floats, Integers, Step
+from seq2seq.special_tokens import EOS, PAD
 
-_ROOT = -1
-"""Cell before the first token of a hypothesis."""
-
-Floats = NDArray[np.float32]
-Integers = NDArray[np.int64]
-Booleans = NDArray[np.bool_]
 Arrays = list[NDArray[np.generic]]
 
 
-class Step(NamedTuple):
+class GraphStep(NamedTuple):
     """The W best extensions of each sentence."""
 
     totals: Floats  # (B, W) log-probabilities, best first
@@ -84,7 +72,7 @@ class Graphs:
         memory: Arrays,
         missing: Booleans,
         states: list[Floats],
-    ) -> Step:
+    ) -> GraphStep:
         """Extend hypotheses by one token.
 
         Args:
@@ -99,110 +87,58 @@ class Graphs:
         inputs = [tokens, totals, np.empty(width, np.int64), *memory, *symbols, *states]
         feeds = dict(zip(self._inputs, inputs, strict=True))
         best, indices, weights, *new_states = self._step.run(self._outputs, feeds)
-        return Step(best, indices, weights, new_states)
+        return GraphStep(best, indices, weights, new_states)
 
 
-class _Cells(NamedTuple):
-    """The tokens of one step and what they extend, (B, W) each."""
+class _Memory(NamedTuple):
+    """The arrays of the sentences, (B, ...)."""
 
-    tokens: Integers
-    parents: Integers
-    totals: Floats
-    rows: Integers
-    weights: Floats  # (R, N, S), indexed by the rows
+    arrays: Arrays
+
+    def select(self, kept: Integers) -> "_Memory":
+        return _Memory([each[kept] for each in self.arrays])
 
 
-def search(
-    model: Graphs,
-    sources: Sequence[Sequence[int]],
-    config: DecodingConfig,
-    *,
-    num_symbols: Sequence[int] = (),
-) -> list[list[Hypothesis]]:
-    """Return the best hypotheses of each sentence, best first.
+class _Rows(NamedTuple):
+    """The states, and the symbols that each row still lacks, (R, M)."""
 
-    Greedy search is a beam of one hypothesis, ranked by its log-probability.
+    states: list[Floats]  # (R, ...)
+    missing: Booleans
+
+    def select(self, rows: Integers) -> "_Rows":
+        return _Rows([each.take(rows, axis=0) for each in self.states], self.missing[rows])
+
+
+class GraphEngine:
+    """The graphs of a model with the sources of a batch.
 
     Args:
-        model: The graphs.
+        graphs: The graphs.
         sources: Ids of each sentence, without EOS.
-        config: Configuration that `check_decoding` accepts.
         num_symbols: For each sentence, how many symbols its source contains.
-
-    Raises:
-        ValueError: The probabilities of the model are not numbers.
     """
-    if isinstance(config, BeamConfig):
-        size, num_best, penalty = config.beam_size, config.n_best, config.penalty
-        is_exact = config.early_stopping is EarlyStopping.exact
-    else:
-        size, num_best, penalty, is_exact = 1, 1, lambda length: 1.0, True
-    source_ids, source_mask = pad_sources(sources)
-    lengths = source_mask.sum(axis=1)
-    limits = np.array([config.longest(int(length)) for length in lengths])
-    penalties = np.array([penalty(length) for length in range(limits.max() + 1)])
 
-    memory, states = model.encode(source_ids, source_mask)
-    numbers = np.array(num_symbols or [0] * len(sources))
-    missing = np.arange(len(model.symbols)) < numbers[:, None]
-    sentences, largest = np.arange(len(sources)), penalties[limits]
-    tokens = np.full((len(sources), 1), BOS)
-    cells = np.full((len(sources), 1), _ROOT)
-    totals = np.zeros((len(sources), 1), np.float32)
-    num_kept = num_best if is_exact else size
-    best_scores = np.full((len(sources), num_kept), -np.inf)
-    best_cells = np.full((len(sources), num_kept), _ROOT)
-    history: list[_Cells] = []
-    num_cells = 0
-    endings: list[list[tuple[int, float]]] = [[] for _ in sources]
+    def __init__(
+        self, graphs: Graphs, sources: Sequence[Sequence[int]], num_symbols: Sequence[int] = ()
+    ) -> None:
+        self._graphs = graphs
+        self._source_ids, self.source_mask = pad_sources(sources)
+        numbers = np.array(num_symbols or [0] * len(sources))
+        self._missing = np.arange(len(graphs.symbols)) < numbers[:, None]
 
-    for length in count(1):
-        width = tokens.shape[1]
-        most = min(size, width * model.vocabulary_size)
-        step = model.step(tokens, totals, most, memory, missing, states)
-        totals = step.totals
-        places, tokens = np.divmod(step.indices, model.vocabulary_size)
-        rows = np.arange(0, cells.size, width)[:, None] + places
-        parents = cells.take(rows)
-        cells = np.arange(num_cells, num_cells + tokens.size).reshape(tokens.shape)
-        num_cells += tokens.size
-        history.append(_Cells(tokens, parents, totals, rows, step.weights))
+    def encode(self) -> tuple[_Memory, _Rows]:
+        memory, states = self._graphs.encode(self._source_ids, self.source_mask)
+        return _Memory(memory), _Rows(states, self._missing)
 
-        scores = totals / penalties[length]
-        ended = tokens == EOS
-        if ended.any():
-            # Earlier hypotheses come first and the sort is stable, so they win ties.
-            best_scores = np.hstack((best_scores, np.where(ended, scores, -np.inf)))
-            order = np.argsort(-best_scores, axis=1, kind="stable")[:, :num_kept]
-            best_scores = np.take_along_axis(best_scores, order, axis=1)
-            best_cells = np.take_along_axis(np.hstack((best_cells, cells)), order, axis=1)
-            totals = np.where(ended, np.float32(-np.inf), totals)
-
-        if is_exact:  # no live hypothesis can score more than this
-            goes_on = totals.max(axis=1) / largest > best_scores[:, -1]
-        else:
-            goes_on = (totals.max(axis=1) > -np.inf) & (best_scores[:, -1] == -np.inf)
-        goes_on &= limits > length
-        if not goes_on.all():
-            live_scores = np.where(totals > -np.inf, scores, -np.inf)
-            for index in np.flatnonzero(~goes_on):
-                # Live hypotheses come last, even if their scores are higher.
-                order = np.argsort(-live_scores[index], kind="stable")
-                found = [*zip(best_cells[index], best_scores[index], strict=True)]
-                found += zip(cells[index, order], live_scores[index, order], strict=True)
-                endings[sentences[index]] = [
-                    (int(cell), float(score)) for cell, score in found if score > -np.inf
-                ][:num_best]
-            kept = np.flatnonzero(goes_on)
-            if not len(kept):
-                break
-            sentences, limits, largest = sentences[kept], limits[kept], largest[kept]
-            tokens, cells, totals, rows = tokens[kept], cells[kept], totals[kept], rows[kept]
-            best_scores, best_cells = best_scores[kept], best_cells[kept]
-            memory = [part[kept] for part in memory]
-        states = [state.take(rows.ravel(), axis=0) for state in step.states]
-        missing = missing[rows.ravel()] & (tokens.reshape(-1, 1) != model.symbols)
-    return _hypotheses(history, endings, lengths)
+    def step(
+        self, tokens: Integers, totals: Floats, width: int, memory: _Memory, state: _Rows
+    ) -> Step[_Rows]:
+        missing = state.missing & (tokens.reshape(-1, 1) != self._graphs.symbols)
+        size = self._graphs.vocabulary_size
+        most = min(width, tokens.shape[1] * size)
+        step = self._graphs.step(tokens, totals, most, memory.arrays, missing, state.states)
+        places, tokens = np.divmod(step.indices, size)
+        return Step(step.totals, places, tokens, step.weights, _Rows(step.states, missing))
 
 
 def pad_sources(sources: Sequence[Sequence[int]]) -> tuple[Integers, Booleans]:
@@ -212,45 +148,3 @@ def pad_sources(sources: Sequence[Sequence[int]]) -> tuple[Integers, Booleans]:
     padded = np.full(mask.shape, PAD)
     padded[mask] = [token for ids in sources for token in (*ids, EOS)]
     return padded, mask
-
-
-def _hypotheses(
-    history: Sequence[_Cells],
-    endings: Sequence[Sequence[tuple[int, float]]],
-    lengths: NDArray[np.integer],
-) -> list[list[Hypothesis]]:
-    """Trace each ending, a cell and a score, back to its first token."""
-    tokens, parents, totals, rows = (
-        np.concatenate(parts, axis=None).tolist()
-        for parts in zip(*(cells[:4] for cells in history), strict=True)
-    )
-    if any(map(math.isnan, totals)):
-        raise ValueError("the model's probabilities are not numbers (NaN); export the model again")
-    if not all(endings):
-        raise ValueError("the model gives every token the probability 0; export the model again")
-
-    def hypothesis(cell: int, score: float, source_length: int) -> Hypothesis:
-        path = []
-        while cell != _ROOT:
-            path.append(cell)
-            cell = parents[cell]
-        path.reverse()
-        ids = [tokens[cell] for cell in path]
-        by_token = np.diff([0.0, *(totals[cell] for cell in path)]).tolist()
-        weights = [
-            history[step].weights[rows[cell], :, :source_length] for step, cell in enumerate(path)
-        ]
-        finished = ids[-1] == EOS
-        return Hypothesis(
-            ids=ids[:-1] if finished else ids,
-            score=score,
-            log_probability=totals[path[-1]],
-            finished=finished,
-            attention_weights=np.stack(weights, axis=1),
-            token_log_probabilities=by_token,
-        )
-
-    return [
-        [hypothesis(cell, score, int(length)) for cell, score in ends]
-        for ends, length in zip(endings, lengths, strict=True)
-    ]

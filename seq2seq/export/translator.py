@@ -8,12 +8,13 @@ import numpy as np
 from sentencepiece import SentencePieceProcessor
 
 from seq2seq.export.folder import SOURCE, TARGET, Runtime, check_decoding, read_runtime
-from seq2seq.export.search import Graphs, search
+from seq2seq.export.search import GraphEngine, Graphs
 from seq2seq.inference.lines import LineTranslator
 from seq2seq.inference.tally import StreamCounts
 from seq2seq.inference.translations import EncodedLine
 from seq2seq.runtime.process import MOST_WORKERS, map_in_workers
 from seq2seq.search.config import BeamConfig, DecodingConfig, Hypothesis
+from seq2seq.search.loop import beam_search
 from seq2seq.text.rules import TextRules
 from seq2seq.text.sentences import TextHabits
 
@@ -75,12 +76,9 @@ class OnnxTranslator(LineTranslator):
         self, sources: Sequence[EncodedLine], decoding: DecodingConfig, way_out: str
     ) -> list[list[Hypothesis]]:
         check_decoding(decoding)
-        return search(
-            self.graphs,
-            [source.ids for source in sources],
-            decoding.candidates(),
-            num_symbols=[source.num_symbols for source in sources],
-        )
+        numbers = [source.num_symbols for source in sources]
+        engine = GraphEngine(self.graphs, [source.ids for source in sources], numbers)
+        return beam_search(engine, decoding.candidates())
 
 
 class SubwordTokenizer:

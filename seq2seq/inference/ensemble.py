@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from seq2seq.attention.base import Memory
 from seq2seq.model.recurrence import DecoderOutput, DecoderState
 from seq2seq.model.seq2seq import Seq2Seq
-from seq2seq.search.loop import Selectable
+from seq2seq.search.torch_engine import Entries
 
-_Part = TypeVar("_Part", bound=Selectable)
+_Part = TypeVar("_Part", bound=Entries)
 
 
 class Parts(tuple[_Part, ...]):

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 class Constraints:
     """The constraints of every search, and the interface of further constraints."""
 
-    def log_probabilities(self, logits: Tensor, *, live: Tensor) -> Tensor:
+    def log_probabilities(self, logits: Tensor, *, totals: Tensor) -> Tensor:
         """Return log-probabilities (R, V), -inf for tokens that are not allowed.
 
         Probabilities are not renormalized: a hypothesis keeps the probability that the model gives
@@ -27,18 +27,18 @@ class Constraints:
 
         Args:
             logits: (R, V).
-            live: (R,) bool, False = finished or impossible.
+            totals: Log-probability of each row, (R,); -inf: it is not extended.
         """
         log_probabilities = torch.log_softmax(logits.float(), dim=-1)
         log_probabilities[:, NEVER_PREDICTED].fill_(-torch.inf)
-        return self.apply(log_probabilities, live=live)
+        return self.apply(log_probabilities, totals=totals)
 
-    def apply(self, log_probabilities: Tensor, *, live: Tensor) -> Tensor:
+    def apply(self, log_probabilities: Tensor, *, totals: Tensor) -> Tensor:
         """Set the log-probabilities of tokens that are not allowed to -inf, in place.
 
         Args:
             log_probabilities: (R, V), in which PAD and BOS are -inf already.
-            live: (R,) bool, False = finished or impossible.
+            totals: Log-probability of each row, (R,); -inf: it is not extended.
         """
         return log_probabilities
 
@@ -77,7 +77,7 @@ def build_constraints(
     symbol_ids = torch.tensor(symbols, dtype=torch.long, device=device)
     numbers = torch.tensor(num_symbols or [0] * num_sentences, device=device).unsqueeze(1)
     return _ActiveConstraints(
-        produced=torch.full((num_sentences, 1), BOS, device=device),
+        produced=torch.empty(num_sentences, 0, dtype=torch.long, device=device),
         min_length=config.min_length,
         no_repeat_ngram=config.no_repeat_ngram,
         symbols=symbol_ids,
@@ -112,7 +112,7 @@ class _ActiveConstraints(Constraints):
         """Whether only symbols are blocked, and the same ones for each row and step."""
         return self.only_symbols and not self.has_missing
 
-    def apply(self, log_probabilities: Tensor, *, live: Tensor) -> Tensor:
+    def apply(self, log_probabilities: Tensor, *, totals: Tensor) -> Tensor:
         if self.only_symbols:
             self._place_symbols(log_probabilities)
             return log_probabilities
@@ -124,7 +124,7 @@ class _ActiveConstraints(Constraints):
             log_probabilities[:, EOS] = -torch.inf
         stuck = log_probabilities.amax(dim=1) == -torch.inf
         if stuck.any():
-            self.stuck_counts.append(int((stuck & live).sum()))
+            self.stuck_counts.append(int((stuck & (totals > -torch.inf)).sum()))
             log_probabilities[stuck, EOS] = eos_values[stuck]
         return log_probabilities
 

@@ -1,90 +1,249 @@
-"""The loop that every search runs, and the history of its hypotheses."""
+"""The search for translations, with any engine that encodes sources and extends hypotheses.
 
-# B sentences, W hypotheses of each, R rows of the model, S source length, T target length, N heads,
-# V vocabulary
+It loads without torch, because exported models are searched by it too. The page that translates in
+a browser follows this file.
+"""
 
-import math
-from collections.abc import Callable
-from itertools import count
-from typing import NamedTuple, Protocol, TypeVar
+# B sentences still searched, K hypotheses of each before a step and W after it, R = B * K rows,
+# Q finished hypotheses that are kept, S source length, T target length, N heads, V vocabulary
 
-import torch
-from torch import Tensor
+from collections.abc import Sequence
+from itertools import count, islice
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from seq2seq.search.config import DecodingConfig, Hypothesis
-from seq2seq.search.constraints import Constraints
-from seq2seq.search.top_k import stable_max
+import numpy as np
+from numpy.typing import NDArray
+
+from seq2seq.search.config import BeamConfig, DecodingConfig, EarlyStopping, Hypothesis
 from seq2seq.special_tokens import BOS, EOS
 
+Floats = NDArray[np.float32]
+Scores = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Booleans = NDArray[np.bool_]
+Hypotheses = list[list[Hypothesis]]
+"""Hypotheses of each sentence, best first."""
+
+JOINED_STEPS = 64
+"""Number of steps whose attention weights are joined into one array."""
+_ROOT = -1
+"""Cell before the first token of a hypothesis."""
+_Memory = TypeVar("_Memory", bound="Selectable")
+_State = TypeVar("_State", bound="Selectable")
 _Selected = TypeVar("_Selected")
 
 
 class Selectable(Protocol):
-    """Something with an entry for each sentence or row: a memory or a decoder state."""
+    """Something with an entry for each sentence or row."""
 
-    def select(self: _Selected, rows: Tensor, /) -> _Selected:
+    def select(self: _Selected, rows: Integers, /) -> _Selected:
         """Return the entries of the given rows, in the given order."""
 
 
-class SearchStep(Protocol):
-    """The result of one decoder step."""
+class Step(NamedTuple, Generic[_State]):
+    """The W best extensions of the hypotheses of each sentence."""
 
-    @property
-    def logits(self) -> Tensor:
-        """Return the logits of the next token, (R, V)."""
-
-    @property
-    def state(self) -> Selectable:
-        """Return the state of R rows after this step."""
-
-    @property
-    def attention_weights(self) -> Tensor:
-        """Return the attention weights, (R, N, S)."""
+    totals: Floats  # (B, W) log-probabilities, best first
+    places: Integers  # (B, W) which of the K hypotheses is extended
+    tokens: Integers  # (B, W)
+    weights: Floats  # (R, N, S) attention weights
+    state: _State  # of the R rows
 
 
-class StepDecoder(Protocol):
-    """A decoder that predicts the next token of each row."""
+class Engine(Protocol[_Memory, _State]):
+    """A model with the sources of a batch.
 
-    @property
-    def step(self) -> Callable[..., SearchStep]:
-        """Return the step function: `step(state, previous_ids, memory)` with ids (R,).
+    A search passes back the memory and the state that it received, with entries chosen by `select`,
+    and uses them for nothing else.
+    """
 
-        A search passes back the state and the memory that it received, with rows chosen by
-        `select`, and uses them for nothing else. R is a multiple of B; the rows of a sentence are
-        adjacent.
+    source_mask: Booleans
+    """Real tokens of the sources, (B, S)."""
+
+    def encode(self) -> tuple[_Memory, _State]:
+        """Return the memory and the first state, with an entry for each sentence."""
+
+    def step(
+        self, tokens: Integers, totals: Floats, width: int, memory: _Memory, state: _State
+    ) -> Step[_State]:
+        """Return the best extensions of each sentence by one token.
+
+        Args:
+            tokens: Last token of each hypothesis, at first BOS, (B, K).
+            totals: Log-probability of each hypothesis, (B, K); -inf: it is not extended.
+            width: Largest number of extensions of a sentence, W. Ties go to the better hypothesis,
+                then to the lower token.
+            memory: Memory of the B sentences.
+            state: State of the R rows.
         """
 
 
-class SearchedModel(Protocol):
-    """A model that encodes sources and predicts their translations token by token."""
+def beam_search(engine: Engine[_Memory, _State], config: DecodingConfig) -> Hypotheses:
+    """Return the `n_best` best finished hypotheses of each sentence.
 
-    training: bool
+    Each step keeps the `beam_size` most probable extensions of the live hypotheses. An extension
+    that ends with EOS is finished and occupies a place of the beam for this step only. A sentence
+    stops by the rule `early_stopping` or at its length limit, and leaves the batch. If fewer than
+    `n_best` are finished by then, live hypotheses come last, even with higher scores. Ties go to
+    the hypothesis that finished first, then to the extension of the better hypothesis, then to the
+    lower token id.
 
-    @property
-    def decoder(self) -> StepDecoder: ...
+    Greedy search is a beam of one hypothesis, ranked by its log-probability.
 
-    def encode(self, source_ids: Tensor, source_mask: Tensor) -> tuple[Selectable, Selectable]:
-        """Return the memory and the first state of B sentences; ids and mask are (B, S)."""
+    Args:
+        engine: A model with the sources of a batch.
+        config: A `BeamConfig`, or the length limits of a greedy search.
+
+    Raises:
+        ValueError: A probability is NaN, or a sentence has no possible hypothesis.
+    """
+    beam = config if isinstance(config, BeamConfig) else BeamConfig(beam_size=1, length_penalty=0)
+    is_exact = beam.early_stopping is EarlyStopping.exact
+    lengths = engine.source_mask.sum(axis=1).tolist()
+    limits = np.array([config.longest(length) for length in lengths])
+    ranking = Ranking(beam, engine.source_mask, limits)
+    finished = _Finished(len(lengths), beam.n_best if is_exact else beam.beam_size)
+    history = _History()
+    endings: list[list[tuple[int, float]]] = [[] for _ in lengths]
+
+    memory, state = engine.encode()
+    sentences = np.arange(len(lengths))
+    tokens = np.full((len(lengths), 1), BOS)
+    cells = np.full((len(lengths), 1), _ROOT)
+    totals = np.zeros((len(lengths), 1), np.float32)
+    has_ended = False
+    for length in count(1):
+        width = tokens.shape[1]
+        step = engine.step(tokens, totals, beam.beam_size, memory, state)
+        totals, tokens = step.totals, step.tokens
+        rows = np.arange(0, cells.size, width)[:, None] + step.places
+        cells = history.append(tokens, cells.take(rows), totals, rows, step.weights)
+        ranking.attend(step.weights, rows)
+        ended = tokens == EOS
+        if ended.any():
+            has_ended = True
+            scores = ranking.scores(totals, length)
+            finished.add(np.where(ended, scores, -np.inf), cells)
+            totals = np.where(ended, np.float32(-np.inf), totals)
+        goes_on = limits > length
+        if has_ended:  # before that, a sentence ends at its length limit only
+            last_score = finished.scores[:, -1]
+            goes_on &= (
+                ranking.bounds(totals, limits) > last_score
+                if is_exact
+                else (totals.max(axis=1) > -np.inf) & (last_score == -np.inf)
+            )
+        all_go_on = bool(goes_on.all())
+        if not all_go_on:
+            scores = np.where(totals > -np.inf, ranking.scores(totals, length), -np.inf)
+            for index in np.flatnonzero(~goes_on):
+                found = finished.endings(index, scores[index], cells[index])
+                endings[sentences[index]] = found[: beam.n_best]
+            kept = np.flatnonzero(goes_on)
+            if not len(kept):
+                break
+            sentences, limits, tokens, cells = (
+                part[kept] for part in (sentences, limits, tokens, cells)
+            )
+            totals, rows, memory = totals[kept], rows[kept], memory.select(kept)
+            finished.select(kept)
+            ranking.select(kept)
+        state = step.state
+        if beam.beam_size > 1 or not all_go_on:
+            state = state.select(rows.ravel())
+    return history.hypotheses(endings, lengths)
 
 
-Hypotheses = list[list[Hypothesis]]
-"""Hypotheses of each sentence, best first."""
+class Ranking:
+    """Ranking by length and coverage (Wu et al. 2016, eq. 14).
+
+    The score of a hypothesis Y is s(Y) = log P(Y) / lp(|Y|) + cp(Y), where lp is the length penalty
+    and cp(Y) = b * sum_i log(min(sum_t p_ti, 1)). Here p_ti is the attention weight of source token
+    i at target token t, averaged over heads; both include EOS. A source token without any attention
+    counts as one with the smallest positive number, which keeps scores finite. With b = 0 no
+    coverage is computed.
+
+    Args:
+        config: The configuration of the search.
+        source_mask: (B, S).
+        limits: Length limits of the sentences, (B,).
+    """
+
+    def __init__(self, config: BeamConfig, source_mask: Booleans, limits: Integers) -> None:
+        self._config = config
+        self._penalties = np.array([config.penalty(length) for length in range(limits.max() + 1)])
+        # Padding counts as covered: its penalty is 0.
+        self._coverage = np.expand_dims(~source_mask, 1).astype(np.float32)  # (B, K, S)
+
+    def attend(self, attention_weights: Floats, rows: Integers) -> None:
+        """Add the attention weights of a step, (R, N, S), to the rows that it extends, (B, W)."""
+        if self._config.coverage_penalty == 0:
+            return
+        if attention_weights.shape[1] == 0:
+            self._config.check_without_attention()
+        coverage = self._coverage.reshape(-1, self._coverage.shape[2])
+        self._coverage = (coverage + attention_weights.mean(axis=1))[rows]
+
+    def scores(self, totals: Floats, length: int) -> Scores:
+        """Return the scores of hypotheses of one length, (B, W)."""
+        scores: Scores = totals.astype(np.float64) / self._penalties[length]
+        if self._config.coverage_penalty == 0:
+            return scores
+        covered = self._coverage.clip(np.finfo(np.float32).tiny, 1).astype(np.float64)
+        scores += self._config.coverage_penalty * np.log(covered).sum(axis=2)
+        return scores
+
+    def bounds(self, totals: Floats, limits: Integers) -> Scores:
+        """Return an upper bound of the scores that live hypotheses can reach, (B,).
+
+        Let a live hypothesis have log-probability L <= 0 and n tokens, and let Y extend it to m
+        tokens, n < m <= limit. Then log P(Y) <= L, because each token adds at most 0. The length
+        penalty lp(m) = ((5 + m) / 6) ** a is positive and does not decrease with m for a >= 0, so
+        L / lp(m) <= L / lp(limit). The coverage penalty cp(Y) is at most 0: it sums logarithms of
+        numbers of at most 1, times a weight of at least 0. Hence s(Y) <= log P(Y) / lp(m)
+        <= L / lp(limit). The bound increases with L, so the most probable hypothesis bounds all.
+        """
+        bounds: Scores = totals.max(axis=1) / self._penalties[limits]
+        return bounds
+
+    def select(self, kept: Integers) -> None:
+        """Keep the given sentences."""
+        self._coverage = self._coverage[kept]
 
 
-ROOT = -1
-"""Parent of the first token of a hypothesis."""
-JOINED_STEPS = 64
-"""Number of steps whose attention weights are joined into one tensor."""
+class _Finished:
+    """The best finished hypotheses of each sentence: their scores and last cells."""
+
+    def __init__(self, num_sentences: int, num_kept: int) -> None:
+        self.scores = np.full((num_sentences, num_kept), -np.inf)  # (B, Q) best first
+        self.cells = np.full((num_sentences, num_kept), _ROOT)
+
+    def add(self, scores: Scores, cells: Integers) -> None:
+        """Add hypotheses (B, W); -inf marks those that have not ended."""
+        joined = np.hstack((self.scores, scores))
+        # Earlier hypotheses come first and the sort is stable, so they win ties.
+        order = np.argsort(-joined, axis=1, kind="stable")[:, : self.scores.shape[1]]
+        self.scores = np.take_along_axis(joined, order, axis=1)
+        self.cells = np.take_along_axis(np.hstack((self.cells, cells)), order, axis=1)
+
+    def endings(
+        self, index: np.intp, live_scores: Scores, live_cells: Integers
+    ) -> list[tuple[int, float]]:
+        """Return the cells and scores of a sentence, best first.
+
+        Live hypotheses come last, even if their scores are higher; -inf marks the other ones.
+        """
+        order = np.argsort(-live_scores, kind="stable")
+        scores = [*self.scores[index].tolist(), *live_scores[order].tolist()]
+        cells = [*self.cells[index].tolist(), *live_cells[order].tolist()]
+        return [end for end in zip(cells, scores, strict=True) if end[1] > -np.inf]
+
+    def select(self, kept: Integers) -> None:
+        """Keep the given sentences."""
+        self.scores, self.cells = self.scores[kept], self.cells[kept]
 
 
-class Ending(NamedTuple):
-    """The last cell of a hypothesis to return, and its score."""
-
-    cell: int
-    score: float
-
-
-class History:
+class _History:
     """All tokens of all hypotheses, each in a numbered cell that points to its parent.
 
     Sentences can leave the batch and hypotheses can be reordered without copying; paths are traced
@@ -92,256 +251,100 @@ class History:
     """
 
     def __init__(self) -> None:
-        self._links: list[Tensor] = []  # per step (3, B * W): tokens, parent cells, weight rows
-        self._log_probabilities: list[Tensor] = []  # per step (B * W,)
-        self._weights: list[Tensor] = []  # per step (R, N, S), for the latest steps
-        self._joined_weights: list[Tensor] = []  # the same, for earlier steps
-        self._num_cells = 0
-        self._num_rows = 0
+        self._steps: list[tuple[Integers, Integers, Floats, Integers]] = []
+        self._weights: list[Floats] = []  # (R, N, S) of the latest steps
+        self._joined: list[Floats] = []  # the same, of earlier steps
+        self._num_cells = self._num_rows = 0
 
     def append(
         self,
-        tokens: Tensor,
-        parents: Tensor,
-        rows: Tensor,
-        log_probabilities: Tensor,
-        attention_weights: Tensor,
-    ) -> Tensor:
-        """Add the cells of one step.
+        tokens: Integers,
+        parents: Integers,
+        totals: Floats,
+        rows: Integers,
+        weights: Floats,
+    ) -> Integers:
+        """Add the tokens of a step, and return the numbers of their cells, (B, W).
 
         Args:
-            tokens: Token ids, (B, W).
-            parents: Cells that they extend, or `ROOT`, (B, W).
-            rows: Rows of `attention_weights` that they were computed from, (B, W).
-            log_probabilities: Log-probabilities of the hypotheses including these tokens, (B, W).
-            attention_weights: (R, N, S).
-
-        Returns:
-            Numbers of the new cells, (B, W).
+            tokens: (B, W).
+            parents: Cells that they extend, (B, W).
+            totals: Log-probabilities of the hypotheses including these tokens, (B, W).
+            rows: Rows that they extend, (B, W).
+            weights: Attention weights of the rows, (R, N, S).
         """
-        links = torch.stack((tokens, parents, rows + self._num_rows))
-        self._links.append(links.flatten(1))
-        self._log_probabilities.append(log_probabilities.flatten())
-        # Each step frees large tensors; many small tensors between them would fragment memory (600
-        # MB in a sentence of 1,044 tokens), so the small tensors are joined from time to time.
-        self._weights.append(attention_weights)
+        self._steps.append((tokens, parents, totals, rows + self._num_rows))
+        # Each step frees large arrays; many small arrays between them would fragment memory (600
+        # MB in a sentence of 1,044 tokens), so the small arrays are joined from time to time.
+        self._weights.append(weights)
         if len(self._weights) == JOINED_STEPS:
-            self._joined_weights.append(torch.cat(self._weights))
+            self._joined.append(np.concatenate(self._weights))
             self._weights.clear()
         first = self._num_cells
-        self._num_cells += tokens.numel()
-        self._num_rows += attention_weights.shape[0]
-        return torch.arange(first, self._num_cells, device=tokens.device).view_as(tokens)
+        self._num_cells += tokens.size
+        self._num_rows += len(weights)
+        return np.arange(first, self._num_cells).reshape(tokens.shape)
 
     def hypotheses(
-        self, endings: list[list[Ending]], source_lengths: list[int]
-    ) -> list[list[Hypothesis]]:
-        """Trace each ending back to its first token.
+        self, endings: Sequence[Sequence[tuple[int, float]]], lengths: Sequence[int]
+    ) -> Hypotheses:
+        """Trace each ending, a cell and a score, back to its first token.
 
         Args:
             endings: Endings of each sentence, best first.
-            source_lengths: Length of each source, including EOS.
+            lengths: Length of each source, including EOS.
 
         Raises:
-            ValueError: A probability is NaN, or a sentence has no possible hypothesis.
+            ValueError: A probability is NaN, or a sentence has no ending.
         """
-        links = torch.cat(self._links, dim=1)
-        tokens, parents, rows = links.tolist()
-        totals = torch.cat(self._log_probabilities)
-        by_token = _differences(totals, links[1]).tolist()
-        log_probabilities = totals.tolist()
-        if any(map(math.isnan, log_probabilities)):
+        tokens, parents, totals, rows = (
+            np.concatenate(parts, axis=None) for parts in zip(*self._steps, strict=True)
+        )
+        if np.isnan(totals).any():
             raise ValueError(
                 "the model's probabilities are not numbers (NaN); translate with precision=fp32, "
                 "or take an earlier checkpoint"
             )
-        for ends in endings:
-            if not ends or -math.inf in [log_probabilities[end.cell] for end in ends]:
-                raise ValueError(
-                    "no translation is possible: a hypothesis has reached a step at which every "
-                    "token, EOS included, has probability 0; check that the logits of the model "
-                    "are finite"
-                )
-        paths = [[_trace(end.cell, parents) for end in ends] for ends in endings]
-        used = [rows[cell] for of_sentence in paths for path in of_sentence for cell in path]
-        weights = torch.cat([*self._joined_weights, *self._weights])
-        weights = weights[torch.tensor(used, device=weights.device)].float().cpu()
-        lengths = [len(path) for of_sentence in paths for path in of_sentence]
-        parts = iter(torch.split(weights, lengths))
+        if not all(endings):
+            raise ValueError(
+                "no translation is possible: a hypothesis has reached a step at which every "
+                "token, EOS included, has probability 0; check that the logits of the model are "
+                "finite"
+            )
+        links = parents.tolist()
+        paths = [[_trace(cell, links) for cell, _ in ends] for ends in endings]
+        used = [cell for of_sentence in paths for path in of_sentence for cell in path]
+        ids = iter(tokens[used].tolist())
+        # In float64, the error of a difference is 1e-7 of the total. ROOT is -1, the last one.
+        before = np.append(totals, 0).astype(np.float64)
+        by_token = iter((before[used] - before[parents[used]]).tolist())
+        weights = np.concatenate([*self._joined, *self._weights])[rows[used]]  # (cells, N, S)
+        first = 0
 
-        def hypothesis(path: list[int], score: float, source_length: int) -> Hypothesis:
-            ids = [tokens[cell] for cell in path]
-            finished = ids[-1] == EOS
-            part = next(parts)[:, :, :source_length]  # (T, N, S)
+        def hypothesis(path: Sequence[int], score: float, length: int) -> Hypothesis:
+            nonlocal first
+            first, start = first + len(path), first
+            own = [*islice(ids, len(path))]
+            is_finished = own[-1] == EOS
             return Hypothesis(
-                ids=ids[:-1] if finished else ids,
+                ids=own[:-1] if is_finished else own,
                 score=score,
-                log_probability=log_probabilities[path[-1]],
-                finished=finished,
-                attention_weights=part.transpose(0, 1),
-                token_log_probabilities=[by_token[cell] for cell in path],
+                log_probability=float(totals[path[-1]]),
+                finished=is_finished,
+                attention_weights=weights[start:first, :, :length].swapaxes(0, 1),
+                token_log_probabilities=[*islice(by_token, len(path))],
             )
 
         return [
-            [hypothesis(path, end.score, length) for path, end in zip(of, ends, strict=True)]
-            for of, ends, length in zip(paths, endings, source_lengths, strict=True)
+            [hypothesis(path, end[1], length) for path, end in zip(of, ends, strict=True)]
+            for of, ends, length in zip(paths, endings, lengths, strict=True)
         ]
 
 
-def _trace(cell: int, parents: list[int]) -> list[int]:
+def _trace(cell: int, parents: Sequence[int]) -> list[int]:
     """Return the cells from the first token to the given one."""
     path = []
-    while cell != ROOT:
+    while cell != _ROOT:
         path.append(cell)
         cell = parents[cell]
     return path[::-1]
-
-
-def _differences(totals: Tensor, parents: Tensor) -> Tensor:
-    """Return each cell's total minus its parent's total; the error is 1e-7 of the total."""
-    # ROOT is -1, so it selects the appended last value: 0, the total without any token.
-    padded = torch.nn.functional.pad(totals.double(), (0, 1))
-    return padded[:-1] - padded[parents]
-
-
-class Live(NamedTuple):
-    """The hypotheses of each sentence after a step."""
-
-    sentences: Tensor  # (B,) indices in the batch
-    limits: Tensor  # (B,) maximum lengths of the hypotheses
-    tokens: Tensor  # (B, W) last token of each hypothesis
-    cells: Tensor  # (B, W)
-    totals: Tensor  # (B, W) log-probabilities
-    is_live: Tensor  # (B, W) bool; only live hypotheses are extended
-    ranked: tuple[Tensor, ...] = ()  # (B, ...) what a search adds
-
-    def select(self, kept: Tensor) -> "Live":
-        """Keep the given sentences."""
-        parts = tuple(part[kept] for part in self[:-1])
-        return Live._make((*parts, tuple(part[kept] for part in self.ranked)))
-
-
-class Search:
-    """Extends every hypothesis by one token, until all hypotheses of its sentence have ended.
-
-    A hypothesis ends with EOS or at the length limit of its sentence. A sentence leaves the batch
-    when its search has ended. This class searches greedily; a subclass chooses other tokens, or
-    extends the hypotheses of a sentence together.
-
-    Args:
-        config: Has the length limits.
-        source_mask: (B, S).
-        width: Number of hypotheses of a sentence, W.
-    """
-
-    reorders = False
-    """Whether the hypotheses of a sentence change their places or their number."""
-    ranked: tuple[Tensor, ...] = ()
-    """Further tensors of a search, before the first step: (B, ...), a row for each sentence."""
-
-    def __init__(self, config: DecodingConfig, source_mask: Tensor, *, width: int = 1) -> None:
-        self._source_lengths: list[int] = source_mask.sum(dim=1).tolist()
-        self.limits = list(map(config.longest, self._source_lengths))
-        """Largest number of tokens of each translation, including EOS."""
-        self._width = width
-        self.history = History()
-
-    def choose(
-        self, log_probabilities: Tensor, sentences: Tensor, length: int
-    ) -> tuple[Tensor, Tensor]:
-        """Choose the next token of each row; here the most probable one.
-
-        Args:
-            log_probabilities: (R, V).
-            sentences: Indices in the batch of the sentences, which have W rows each, (B,).
-            length: Number of tokens including the next one.
-
-        Returns:
-            The log-probability and the id of each token, (R,).
-        """
-        return stable_max(log_probabilities)
-
-    def extend(
-        self, live: Live, log_probabilities: Tensor, step: SearchStep, length: int
-    ) -> tuple[Live, Tensor]:
-        """Extend the hypotheses, and append the new tokens to the history.
-
-        Args:
-            live: The hypotheses before the step.
-            log_probabilities: Log-probabilities of the next tokens, (R, V).
-            step: The step of the decoder.
-            length: Number of tokens including the new ones.
-
-        Returns:
-            The hypotheses after the step, and the row that each of them extends, (B, W).
-        """
-        chosen, tokens = self.choose(log_probabilities, live.sentences, length)
-        tokens = tokens.view_as(live.cells)
-        totals = live.totals + chosen.view_as(live.cells)
-        rows = torch.arange(tokens.numel(), device=tokens.device).view_as(tokens)
-        cells = self.history.append(tokens, live.cells, rows, totals, step.attention_weights)
-        is_live = live.is_live  # an ended hypothesis waits for the other hypotheses of its sentence
-        return live._replace(
-            tokens=tokens,
-            cells=torch.where(is_live, cells, live.cells),
-            totals=torch.where(is_live, totals, live.totals),
-            is_live=is_live & (tokens != EOS),
-        ), rows
-
-    def goes_on(self, live: Live) -> Tensor:
-        """Return whether the search of a sentence goes on below its length limit, (B,)."""
-        return live.is_live.any(dim=1)
-
-    def endings(self, live: Live) -> list[list[Ending]]:
-        """Return the hypotheses to return for each sentence."""
-        rows = zip(live.cells.tolist(), live.totals.tolist(), strict=True)
-        return [list(map(Ending, *of_sentence)) for of_sentence in rows]
-
-    def run(
-        self,
-        model: SearchedModel,
-        source_ids: Tensor,
-        source_mask: Tensor,
-        constraints: Constraints,
-    ) -> Hypotheses:
-        """Return the hypotheses of each sentence; `registry.search` describes the arguments."""
-        memory, state = model.encode(source_ids, source_mask)
-        sentences = torch.arange(len(source_ids), device=source_ids.device)
-        zeros = torch.zeros_like(sentences).unsqueeze(1).expand(-1, self._width)  # (B, W)
-        live = Live(
-            sentences=sentences,
-            limits=torch.tensor(self.limits, device=source_ids.device),
-            tokens=zeros + BOS,
-            cells=zeros + ROOT,
-            totals=zeros.float(),
-            is_live=zeros == 0,
-            ranked=self.ranked,
-        )
-        if self._width > 1:
-            rows = sentences.repeat_interleave(self._width)
-            state, constraints = state.select(rows), constraints.select(rows)
-        endings: list[list[Ending]] = [[] for _ in self.limits]
-        for length in count(1):
-            step = model.decoder.step(state, live.tokens.flatten(), memory)
-            log_probabilities = constraints.log_probabilities(
-                step.logits, live=live.is_live.flatten()
-            )
-            live, rows = self.extend(live, log_probabilities, step, length)
-            state = step.state
-            goes_on = self.goes_on(live) & (live.limits > length)
-            all_go_on = bool(goes_on.all())
-            if not all_go_on:
-                # A mask would make the host wait for a count at each use; computing indices waits
-                # only once.
-                ended = live.select((~goes_on).nonzero().squeeze(1))
-                for place, found in zip(ended.sentences.tolist(), self.endings(ended), strict=True):
-                    endings[place] = found
-                kept = goes_on.nonzero().squeeze(1)
-                if not len(kept):
-                    break
-                live, rows, memory = live.select(kept), rows[kept], memory.select(kept)
-            if self.reorders or not all_go_on:
-                rows = rows.flatten()
-                state, constraints = state.select(rows), constraints.select(rows)
-            constraints = constraints.extend(live.tokens.flatten())
-        return self.history.hypotheses(endings, self._source_lengths)

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from seq2seq.registry import Registry
-from seq2seq.search.beam import beam_search
 from seq2seq.search.config import (
     BeamConfig,
     DecodingConfig,
@@ -15,13 +14,13 @@ from seq2seq.search.config import (
     SamplingConfig,
 )
 from seq2seq.search.constraints import build_constraints
-from seq2seq.search.loop import Hypotheses, SearchedModel
-from seq2seq.search.sampling import greedy_search, sampling_search
+from seq2seq.search.loop import Hypotheses, beam_search
+from seq2seq.search.torch_engine import SearchedModel, TorchEngine, sampling_search
 
 SEARCHES = Registry[Callable[..., Hypotheses]]("search")
-"""Searches by name: functions of a model, source ids, a source mask, a config and constraints."""
+"""Searches by name: functions of an engine and a config."""
 register_search = SEARCHES.register
-register_search(GreedyConfig)(greedy_search)
+register_search(GreedyConfig)(beam_search)
 register_search(BeamConfig)(beam_search)
 register_search(MbrConfig)(beam_search)
 register_search(SamplingConfig)(sampling_search)
@@ -84,6 +83,13 @@ def search(
     if source_ids.shape[0] == 0:
         return []
     constraints = build_constraints(config, source_mask, symbols=symbols, num_symbols=num_symbols)
-    found = SEARCHES.find(config)(model, source_ids, source_mask, config, constraints)
+    engine = TorchEngine(model, source_ids, source_mask, constraints)
+    found = SEARCHES.find(config)(engine, config)
     constraints.report()
-    return found
+    return [
+        [
+            each._replace(attention_weights=torch.from_numpy(each.attention_weights))
+            for each in hypotheses
+        ]
+        for hypotheses in found
+    ]

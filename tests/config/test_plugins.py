@@ -47,7 +47,7 @@ SEARCH = """
 from dataclasses import dataclass
 
 from seq2seq import GreedyConfig, register_search
-from seq2seq.search.sampling import greedy_search
+from seq2seq.search.loop import beam_search
 
 
 @dataclass(kw_only=True, slots=True)
@@ -55,7 +55,7 @@ class PluggedSearchConfig(GreedyConfig):
     name: str = "plugged_search"
 
 
-register_search(PluggedSearchConfig)(greedy_search)
+register_search(PluggedSearchConfig)(beam_search)
 """
 TOKENIZER = """
 from dataclasses import dataclass

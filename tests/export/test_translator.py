@@ -8,8 +8,9 @@ from tiny_export import BEAM, BEAMS, SENTENCES
 
 from seq2seq import BeamConfig, GreedyConfig, MbrConfig, SamplingConfig, Translator
 from seq2seq.export.folder import read_runtime
-from seq2seq.export.search import Step, search
+from seq2seq.export.search import GraphEngine, GraphStep
 from seq2seq.export.translator import OnnxTranslator
+from seq2seq.search.loop import beam_search
 
 GREEDY = [GreedyConfig(), GreedyConfig(max_length_ratio=0.0, max_length_offset=3)]
 
@@ -64,11 +65,11 @@ def test_threads_share_the_lines_of_a_single_batch(
     translator = OnnxTranslator.load(exported, threads=threads)
     sizes = []
 
-    def recording(graphs, sources, *rest, **options):
-        sizes.append(len(sources))
-        return search(graphs, sources, *rest, **options)
+    def recording(engine, config):
+        sizes.append(len(engine.source_mask))
+        return beam_search(engine, config)
 
-    monkeypatch.setattr("seq2seq.export.translator.search", recording)
+    monkeypatch.setattr("seq2seq.export.translator.beam_search", recording)
     translator(num_lines * ["ein hund rennt"], GreedyConfig(), batch_size=64)
 
     assert sorted(sizes) == expected
@@ -129,9 +130,9 @@ class NanModel:
     def step(self, tokens, totals, width, memory, missing, states):
         best = np.full((len(tokens), width), np.nan, np.float32)
         weights = np.zeros((tokens.size, 1, 2), np.float32)
-        return Step(best, np.zeros((len(tokens), width), np.int64), weights, states)
+        return GraphStep(best, np.zeros((len(tokens), width), np.int64), weights, states)
 
 
 def test_probabilities_that_are_not_numbers_are_an_error():
     with pytest.raises(ValueError, match="NaN"):
-        search(NanModel(), [[4]], BeamConfig())
+        beam_search(GraphEngine(NanModel(), [[4]]), BeamConfig())

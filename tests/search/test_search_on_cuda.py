@@ -50,9 +50,13 @@ def test_search_and_scoring_are_those_of_the_cpu_and_the_model_never_waits(atten
     assert not [line for line in cuda.waits if line.startswith(("decoder", "recurrence", "gru"))]
 
 
-@pytest.mark.parametrize(("kind", "num_waits"), [(GreedyConfig, 2), (BeamConfig, 3)])
+@pytest.mark.parametrize(("kind", "num_waits"), [(GreedyConfig, 7), (BeamConfig, 9)])
 def test_a_step_waits_for_the_questions_of_the_search_only(kind, num_waits):
-    """Whether a sentence is finished, stuck or, in a beam, torn by a tie; here none ends."""
+    """Tokens and totals go to the GPU and come back, with the parents and the attention weights.
+
+    Further waits ask whether a sentence is stuck and, in a beam, torn by a tie, and send the order
+    of the rows; here no sentence ends.
+    """
     model, batch, waits = tiny_model(attention_config("additive")).eval(), tiny_batch(), []
     with pretend_cuda() as cuda:
         arguments = cuda.move(model), batch.source_ids.to(CUDA), batch.source_mask.to(CUDA)

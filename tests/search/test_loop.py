@@ -1,13 +1,14 @@
 import math
 
+import numpy as np
 import pytest
 import tiny_search as tools
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seq2seq.search.beam import Ranking
 from seq2seq.search.config import EarlyStopping
+from seq2seq.search.loop import Ranking
 from seq2seq.search.registry import search
 from seq2seq.special_tokens import EOS
 
@@ -78,29 +79,24 @@ def test_no_extension_scores_above_the_bound(
     coverage_penalty, exponent, total, lost, limit, length, attended
 ):
     config = tools.decoding("beam", length_penalty=exponent, coverage_penalty=coverage_penalty)
-    ranking = Ranking(config, limits=LIMITS, device=torch.device("cpu"))
-    grown = torch.tensor([[total - lost]], dtype=torch.float64)
-    coverage = torch.tensor([[attended]])
+    ranking = Ranking(config, np.ones((1, 2), np.bool_), np.array(LIMITS))
+    ranking.attend(np.array([[attended]], np.float32), np.array([[0]]))
 
-    bound = ranking.bounds(
-        torch.tensor([[total]], dtype=torch.float64), limits=torch.tensor([limit])
-    )
-    score = ranking.scores(grown, length=min(length, limit), coverage=coverage)
+    bound = ranking.bounds(np.array([[total]]), np.array([limit]))
+    score = ranking.scores(np.array([[total - lost]]), min(length, limit))
 
     assert score.item() <= bound.item()
 
 
 def test_coverage_is_the_published_sum_over_real_tokens():
     config = tools.decoding("beam", coverage_penalty=0.5, length_penalty=0.0)
-    ranking = Ranking(config, limits=LIMITS, device=torch.device("cpu"))
-    mask = torch.tensor([[True, True, True, False]])
+    ranking = Ranking(config, np.array([[True, True, True, False]]), np.array(LIMITS))
     # One row with two heads, used in two steps.
-    weights = torch.tensor([[[0.6, 0.4, 0.0, 0.0], [0.2, 0.8, 0.0, 0.0]]])
+    weights = np.array([[[0.6, 0.4, 0.0, 0.0], [0.2, 0.8, 0.0, 0.0]]], np.float32)
 
-    coverage = ranking.start_coverage(mask)
     for _ in range(2):
-        coverage = ranking.extend_coverage(coverage, torch.tensor([[0]]), weights)
-    score = ranking.scores(torch.tensor([[-3.0]]), length=2, coverage=coverage)
+        ranking.attend(weights, np.array([[0]]))
+    score = ranking.scores(np.array([[-3.0]], np.float32), length=2)
 
     # The third token received no attention and counts as the smallest positive number.
     least = torch.finfo(torch.float32).tiny
