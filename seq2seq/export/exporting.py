@@ -53,10 +53,9 @@ NUM_CHECKED, LONGEST = 100, 30
 _BATCH_SIZES = 1, 7, 64
 _TOLERANCE, _MARGIN = 1e-6, 30
 """The mean error of the graphs may be at most `_TOLERANCE + _MARGIN *` the mean error of fp32."""
-_INT8_SHARE = 0.25
-"""The mean error of log-probabilities in int8 may be at most this share of their mean deviation. Of
-all types and forms with random weights, the share is at most 0.1; if one product is wrong, it is
-0.5 or more."""
+_INT8_SHARE = 0.4
+"""The mean error of log-probabilities in int8 may be at most this share of their mean deviation. It
+is 0.01 to 0.05 for tiny models with random weights, and 0.56 or more if one product is wrong."""
 _PACKAGES = ("torch", "onnx", "onnxscript", "onnxruntime")
 
 
