@@ -309,26 +309,6 @@ class Bin(NamedTuple):
         return self.low <= value and (self.high is None or value <= self.high)
 
 
-def bins_at(limits: Sequence[int | str]) -> list[Bin]:
-    """Return ranges from 1 to the first limit, from there to the next, and above the last.
-
-    Raises:
-        ValueError: The limits do not increase from a number above 0.
-
-    Example:
-        >>> [found.label for found in bins_at([10, 20])]
-        ['1-10', '11-20', '21+']
-    """
-    highs = [int(text) for text in map(str, limits) if text.isdecimal()]
-    lows = [1, *(high + 1 for high in highs)]
-    if len(highs) < len(limits) or any(h < low for h, low in zip(highs, lows, strict=False)):
-        raise ValueError(
-            f"length_bins=[{','.join(map(str, limits))}] must increase and be above 0; for example "
-            "[10,20]"
-        )
-    return list(map(Bin, lows, [*highs, None]))
-
-
 def equal_bins(values: Sequence[int], *, num_bins: int) -> list[Bin]:
     """Return ranges that each contain about the same number of the values.
 

@@ -30,7 +30,7 @@ _PRECEDENCE = 1.0
 then, torchrun has ended the other processes on the machine."""
 MOST_WORKERS = 8
 """Maximum number of worker threads; more threads would mostly wait for the interpreter's lock."""
-_TIME_OF_CAUSE = 3.0
+_TIME_OF_CAUSE = 10.0
 """Seconds to wait for a lost process to report the cause."""
 _SHORTAGES = ("can't allocate memory", "could not create a primitive", "failed to map segment")
 """Parts of the error messages of torch, oneDNN and the loader when memory runs out."""
