@@ -13,6 +13,7 @@ from seq2seq.checkpoints.checkpoint import Checkpoint
 from seq2seq.config.schema import build_model, load_config
 from seq2seq.data.corpus import Pair
 from seq2seq.data.tokenizers.interface import train_tokenizers
+from seq2seq.evaluation.confidence import Confidence
 from seq2seq.export import exporting
 from seq2seq.export.folder import ENCODER, STEP, read_runtime
 from seq2seq.search.config import BeamConfig, EarlyStopping
@@ -80,7 +81,11 @@ def make_exportable(
         parameter.data.normal_(std=deviation)
     model.decoder.output.bias.data[EOS] = 1.2  # some translations end before the limit
     return Checkpoint(
-        config=config, tokenizers=tokenizers, model_state=model.state_dict(), training_state=None
+        config=config,
+        tokenizers=tokenizers,
+        model_state=model.state_dict(),
+        training_state=None,
+        confidence=Confidence(slope=20.0, intercept=90.0, spread=9.0, mean=60.0, first_fifth=40.0),
     )
 
 

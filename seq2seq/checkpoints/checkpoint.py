@@ -25,6 +25,7 @@ from seq2seq.data.tokenizers.interface import (
     tokenizers_from_state,
     tokenizers_state,
 )
+from seq2seq.evaluation.confidence import Confidence
 from seq2seq.files.atomic import DamagedFileError, load_archive, whole_file
 from seq2seq.files.paths import expand_home, nearest_existing
 from seq2seq.model.seq2seq import Seq2Seq
@@ -61,6 +62,8 @@ class _Content(TypedDict):
     training: TrainingState | None
     habits: dict[str, float]
     """Fields of `TextHabits`."""
+    confidence: dict[str, float] | None
+    """Fields of `Confidence`."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -75,6 +78,8 @@ class Checkpoint:
     """State to resume the training from; None in a file that is only for translating."""
     habits: TextHabits = UNKNOWN_HABITS
     """Habits of the training text; see `TextHabits`."""
+    confidence: Confidence | None = None
+    """How good the model's translations are likely to be; None before the end of the training."""
     origin: str = "the checkpoint"
     """File that the checkpoint was read from, for messages."""
 
@@ -124,6 +129,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "model": checkpoint.model_state,
         "training": checkpoint.training_state,
         "habits": checkpoint.habits._asdict(),
+        "confidence": checkpoint.confidence and checkpoint.confidence._asdict(),
     }
     with whole_file(path) as file:
         torch.save(content, file)
@@ -171,6 +177,8 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
     try:
         tokenizers = tokenizers_from_state(content["tokenizers"])
         habits = TextHabits(**{name: float(share) for name, share in content["habits"].items()})
+        fields = content["confidence"]
+        confidence = fields and Confidence(**{name: float(each) for name, each in fields.items()})
     except Exception as error:  # tokenizers raise many types
         raise ValueError(_refusal(path)) from error
     return Checkpoint(
@@ -179,6 +187,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         model_state=content["model"],
         training_state=content["training"],
         habits=habits,
+        confidence=confidence or None,
         origin=f"checkpoint={path}",
     )
 
@@ -281,7 +290,7 @@ def average_checkpoints(checkpoints: Sequence[Checkpoint]) -> Checkpoint:
     # A model ties equal weights again, so that its state stores them only once.
     model = first.build_model()
     model.load_state_dict({name: _mean([state[name] for state in states]) for name in states[0]})
-    return replace(first, model_state=model.state_dict(), training_state=None)
+    return replace(first, model_state=model.state_dict(), training_state=None, confidence=None)
 
 
 def _mean(values: Sequence[Tensor]) -> Tensor:

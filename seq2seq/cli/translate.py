@@ -22,6 +22,7 @@ with imports_in_one_line():
         shown,
     )
     from seq2seq.cli.translate_inputs import Inputs, open_inputs, open_progress
+    from seq2seq.evaluation.confidence import ExpectedQuality
     from seq2seq.export.translator import OnnxTranslator
     from seq2seq.files.atomic import whole_file, whole_files
     from seq2seq.files.links import format_links
@@ -67,15 +68,20 @@ def translate(config: TranslateConfig) -> None:
             on_batch=progress.advance,
             has_more=inputs.has_more,
         )
+        if not config.expected_chrf:
+            translator.confidence = None
+        expected = ExpectedQuality(translator.confidence)
         translations = _translations(config, translator, inputs, counts)
         with contextlib.closing(translations):
             for index, translation in enumerate(translations):
                 if outputs.shows_attention and not has_attention(translation):
                     counts.count("without_attention", index)
                 outputs.add(translation, index)
+                expected.add(translation.expected_chrf, inputs.line_name(index))
                 if outputs.are_closed:
                     return
         counts.report()
+        expected.report()
         outputs.finish()
         if outputs.are_read:
             progress.log_speed()
@@ -191,14 +197,15 @@ class Outputs:
         if self._plots is not None and is_shown:
             _draw(translation, number, self._plots)
         if self._page is not None and is_shown:
-            best = translation.best
+            best, expected = translation.best, translation.expected_chrf
+            quality = "" if expected is None else f", expected chrF {expected:.0f}"
             self._page.add(
                 source=translation.source,
                 target=best.text,
                 source_tokens=translation.source_tokens,
                 target_tokens=best.tokens,
                 attention_weights=best.attention_weights,
-                note=f"line {number + 1}, log-probability {best.log_probability:.2f}",
+                note=f"line {number + 1}, log-probability {best.log_probability:.2f}{quality}",
             )
         text_file = self._texts[0]
         # If each input has its own output, the lines of each output are numbered from 0.

@@ -72,6 +72,8 @@ class TranslateConfig(Config):
     """HTML file to write, which shows the attention of the best translations."""
     batch_size: Count
     """Number of sentences translated together."""
+    expected_chrf: bool
+    """Whether to say how good the translations are likely to be, and which to read first."""
     split: Split
     device: Device
     """Device to translate on."""

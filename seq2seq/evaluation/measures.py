@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from seq2seq.evaluation.confidence import Outcomes, ranks
 from seq2seq.evaluation.metrics import (
     DEFAULT_RULE,
     Array,
@@ -42,6 +43,8 @@ class Sentences:
     losses: Sequence[tuple[float, int, int]] = ()
     """The loss of each reference in nats, and its numbers of tokens, EOS included, and of unknown
     tokens."""
+    certainty: Sequence[tuple[float, int]] = ()
+    """The log-probability of each translation, and its number of tokens."""
     attention: Sequence[NDArray[np.float32]] = ()
     """Weights (N, T, S) for each reference with teacher forcing; T and S include EOS."""
     links: Sequence[tuple[GoldLinks, Sequence[Links]]] = ()
@@ -142,6 +145,35 @@ class Ter(OfSacrebleu):
 
     name, title, better = "ter", "TER", "lower"
     is_slow = True
+
+
+class Certainty(Measure):
+    """mean log-probability of a token of the translations, in nats"""
+
+    name, title, form, needs = "certainty", "Certainty", ".2f", "certainty"
+    is_detail = is_per_token = True
+
+    def rows(self, sentences: Sentences) -> ArrayLike:
+        return sentences.certainty
+
+
+class CertaintyCorrelation(Measure):
+    """rank correlation of a translation's certainty and its chrF (Spearman 1904)"""
+
+    name, title, form, better = "certainty_correlation", "Certainty and chrF", ".2f", "higher"
+    needs = "certainty"
+    is_slow = is_detail = True
+
+    def rows(self, sentences: Sentences) -> ArrayLike:
+        found = outcomes(measure(sentences, ["certainty", "chrf"]))
+        x, y = (ranks(each) / len(each) for each in found)
+        return np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], axis=1)
+
+    def score(self, statistics: Array) -> Array:
+        """Return the correlation of the ranks, which are those in the whole corpus."""
+        number, x, y, xx, yy, xy = np.moveaxis(statistics, -1, 0)
+        variances = (number * xx - x * x) * (number * yy - y * y)
+        return ratio(np.stack([number * xy - x * y, np.sqrt(variances)], axis=-1))
 
 
 class Loss(Measure):
@@ -289,6 +321,12 @@ def measure(sentences: Sentences, names: Iterable[str] = MEASURES) -> Statistics
         if getattr(sentences, MEASURES[name].needs)
     }
     return {name: each.reshape(len(each), -1, each.shape[-1]) for name, each in rows.items()}
+
+
+def outcomes(statistics: Statistics) -> Outcomes:
+    """Return the certainty and the chrF of each translation, from their statistics."""
+    names = ("certainty", "chrf")
+    return Outcomes(*(MEASURES[name].score(statistics[name][:, 0]) for name in names))
 
 
 def total_scores(statistics: Mapping[str, Array], *, part: int = 0) -> dict[str, float]:

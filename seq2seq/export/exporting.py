@@ -152,6 +152,7 @@ def _write(checkpoint: Checkpoint, folder: Path, precision: ExportPrecision) -> 
         patterns=dict(rules.patterns),
         symbols=symbols,
         **checkpoint.habits._asdict(),
+        confidence=checkpoint.confidence._asdict() if checkpoint.confidence else {},
         packages={name: version(name) for name in _PACKAGES},
         files={},
     )

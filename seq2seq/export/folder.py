@@ -1,7 +1,7 @@
 """The folder of an exported model: the names of its files, and runtime.json, which describes it."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import Enum
 from operator import attrgetter
 from pathlib import Path
@@ -67,6 +67,8 @@ class Runtime(Config, section=RUNTIME):
     """Share of the training sources that have no words and a different text as target."""
     capitals: Annotated[float, Range(0, 1)] = 0.0
     """Share of the training sources in capitals."""
+    confidence: dict[str, float] = field(default_factory=dict)
+    """Fields of `Confidence`, fitted with the weights before any rounding; empty if unknown."""
     packages: Annotated[dict[str, str], Texts()]
     """Versions of the packages that wrote the graphs."""
     files: Annotated[dict[str, str], Texts()]

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from sentencepiece import SentencePieceProcessor
 
+from seq2seq.evaluation.confidence import Confidence
 from seq2seq.export.folder import SOURCE, TARGET, Runtime, check_decoding, read_runtime
 from seq2seq.export.search import GraphEngine, Graphs
 from seq2seq.inference.lines import LineTranslator
@@ -36,6 +37,7 @@ class OnnxTranslator(LineTranslator):
             tags=runtime.tags,
             habits=TextHabits(runtime.several_sentences, runtime.without_words, runtime.capitals),
             weights=np.zeros((runtime.num_heads, 1, 1), np.float32),
+            confidence=Confidence(**runtime.confidence) if runtime.confidence else None,
         )
         self.graphs = Graphs(folder, vocabulary_size=len(target), symbols=runtime.symbols)
         self._map = partial(map_in_workers, num_threads=threads)

@@ -61,6 +61,7 @@ def _description(model: Runtime, examples: Sequence[str]) -> dict[str, object]:
         "examples": list(examples),
         "sentences": sentence_rules(),
         "symbols": model.symbols,
+        "confidence": model.confidence or None,
         "rules": {"normalizes": model.normalizes, "pattern": javascript_pattern(model.patterns)},
         "hasSentences": habits.has_sentences,
         "keepsOtherText": habits.keeps_other_text,

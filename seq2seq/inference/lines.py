@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from seq2seq.evaluation.confidence import Confidence
 from seq2seq.inference.tally import StreamCounts
 from seq2seq.inference.translations import (
     EncodedLine,
@@ -157,6 +158,7 @@ class LineTranslator(ABC):
         tags: The tags of the training text, if every source began with one.
         habits: Habits of the training text, which decide whether lines are split into sentences.
         weights: Attention weights of a translation without text, (N, 1, 1).
+        confidence: What the model's certainty says about the quality of a translation, if known.
     """
 
     def __init__(
@@ -167,10 +169,12 @@ class LineTranslator(ABC):
         tags: Sequence[str],
         habits: TextHabits,
         weights: "Tensor | Any",
+        confidence: Confidence | None = None,
     ) -> None:
         self.tokenizers = tokenizers
         self.decoding = decoding
         self.tags = tags
+        self.confidence = confidence
         self._habits = habits
         self._empty = Hypothesis([], 0.0, 0.0, True, weights, [0.0])
         self._map: _MapBatches = map
@@ -258,11 +262,13 @@ class LineTranslator(ABC):
         if not any(source.ids for source in sources):
             return [self.known(source, kept(source.text)) for source in sources]
         found = self._search(sources, decoding, way_out)
-        n_best = getattr(decoding, "n_best", None)
-        return [
-            make_translation(source, hypotheses, tokenizers=self.tokenizers, n_best=n_best)
-            for source, hypotheses in zip(sources, found, strict=True)
-        ]
+        make = partial(
+            make_translation,
+            tokenizers=self.tokenizers,
+            n_best=getattr(decoding, "n_best", None),
+            confidence=self.confidence if decoding.maximizes_probability else None,
+        )
+        return list(map(make, sources, found))
 
     @abstractmethod
     def _search(
@@ -451,6 +457,7 @@ def join_translations(line: str, parts: Sequence[Translation]) -> Translation:
         source_tokens=[token for part in parts for token in part.source_tokens],
         hypotheses=distinct(map(_join_hypotheses, ranks)),
         parts=parts,
+        confidence=next((part.confidence for part in parts if part.confidence), None),
     )
 
 

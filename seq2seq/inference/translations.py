@@ -5,6 +5,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from seq2seq.evaluation.confidence import Confidence
 from seq2seq.search.config import Hypothesis
 from seq2seq.special_tokens import EOS, UNK
 from seq2seq.text.rules import NO_TEXT, ModelText, TextRules, in_capitals, recase
@@ -62,6 +63,8 @@ class Translation(NamedTuple):
     parts: "Sequence[Translation]" = ()
     """Translations of the sentences, if the line was split. The tokens of the line are the tokens
     of its sentences, each with its EOS."""
+    confidence: Confidence | None = None
+    """What the model's certainty says about the quality of such a translation."""
 
     def __repr__(self) -> str:
         return (
@@ -78,6 +81,20 @@ class Translation(NamedTuple):
     def lost_spans(self) -> list[str]:
         """Return the numbers, codes, addresses and whatever is protected that this lacks."""
         return self.model.lost(self.source, self.text)
+
+    @property
+    def expected_chrf(self) -> float | None:
+        """Return the chrF to expect of the best translation, from 0 to 100.
+
+        It is None if the model knows no such relation, the search does not look for the most
+        probable translation, or nothing was translated.
+        """
+        found = [part.best for part in self.parts or (self,) if part.source_ids]
+        num_tokens = sum(len(best.token_log_probabilities) for best in found)
+        if self.confidence is None or not num_tokens:
+            return None
+        total = sum(best.log_probability for best in found)
+        return self.confidence.expected_chrf(total / num_tokens)
 
     @property
     def best(self) -> TranslatedHypothesis:
@@ -225,8 +242,10 @@ def as_json(translation: Translation, *, has_attention: bool = True) -> dict[str
                 [[round(weight, 6) for weight in row] for row in head] for head in heads
             ]
         hypotheses.append(hypothesis)
+    expected = translation.expected_chrf
     return {
         "source": translation.source,
+        "expected_chrf": None if expected is None else round(expected, 1),
         "source_tokens": translation.source_tokens,
         "unknown_tokens": translation.num_unknown_tokens,
         "hypotheses": hypotheses,
@@ -240,6 +259,7 @@ def make_translation(
     tokenizers: tuple[TextTokenizer, TextTokenizer],
     texts: Sequence[str] | None = None,
     n_best: int | None = None,
+    confidence: Confidence | None = None,
 ) -> Translation:
     """Combine a source line and its hypotheses into a translation.
 
@@ -249,6 +269,7 @@ def make_translation(
         tokenizers: Source and target tokenizer.
         texts: Text of each known target; None decodes the ids.
         n_best: Maximum number of hypotheses to keep; None keeps all distinct ones.
+        confidence: See `Translation`.
     """
     source_tokenizer, target_tokenizer = tokenizers
     if texts is None:
@@ -270,6 +291,7 @@ def make_translation(
             for text, found in zip(texts, hypotheses, strict=True)
         )[:n_best],
         model=source.model,
+        confidence=confidence,
     )
 
 

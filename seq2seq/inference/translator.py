@@ -20,6 +20,7 @@ from seq2seq.data.tokenizers.interface import (
     required_tags,
     symbol_ids,
 )
+from seq2seq.evaluation.confidence import Confidence
 from seq2seq.files.links import Links
 from seq2seq.inference.ensemble import Ensemble, join_models
 from seq2seq.inference.lines import Batch, LineTranslator
@@ -63,6 +64,7 @@ class Translator(LineTranslator):
         tags: The tags of the training text, if every source began with one; a warning counts lines
             without a tag.
         habits: Habits of the training text, which decide whether lines are split into sentences.
+        confidence: What the model's certainty says about the quality of a translation, if known.
 
     Example:
         >>> from seq2seq import build_model, load_config
@@ -85,12 +87,14 @@ class Translator(LineTranslator):
         decoding: DecodingConfig | None = None,
         tags: Sequence[str] = (),
         habits: TextHabits = UNKNOWN_HABITS,
+        confidence: Confidence | None = None,
     ) -> None:
         super().__init__(
             tokenizers,
             decoding=decoding or DEFAULT_SEARCH,
             tags=tags,
             habits=habits,
+            confidence=confidence,
             weights=torch.zeros(model.attention.num_heads, 1, 1),
         )
         numerics = numerics or choose_numerics(Device.auto, Precision.fp32)
@@ -140,6 +144,7 @@ class Translator(LineTranslator):
             numerics=numerics,
             tags=required_tags(first.config.data),
             habits=first.habits,
+            confidence=first.confidence if len(checkpoints) == 1 else None,
         )
 
     def _search(

@@ -65,6 +65,11 @@ class DecodingConfig(Config, section="decoding"):
                 f"it, or raise decoding.{bound}"
             )
 
+    @property
+    def maximizes_probability(self) -> bool:
+        """Return whether the search looks for the most probable translation."""
+        return type(self) in (GreedyConfig, BeamConfig)
+
     def longest(self, source_length: int) -> int:
         """Return the maximum number of tokens of a translation.
 

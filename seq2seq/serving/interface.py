@@ -135,6 +135,9 @@ class Sentence(BaseModel):
     """A sentence of a text and its translations, best first."""
 
     source: str
+    expected_chrf: Annotated[
+        float | None, Field(description="expected quality of the best translation, 0 to 100")
+    ]
     source_tokens: list[str]
     unknown_tokens: int
     hypotheses: list[Hypothesis]

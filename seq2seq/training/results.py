@@ -9,12 +9,15 @@ from typing import NamedTuple
 
 import torch
 
-from seq2seq.checkpoints.checkpoint import load_checkpoint
+from seq2seq.checkpoints.checkpoint import load_checkpoint, save_checkpoint
 from seq2seq.checks import counted
 from seq2seq.config.schema import ScheduleName
+from seq2seq.evaluation.confidence import Confidence, choose_confidence
+from seq2seq.evaluation.measures import outcomes
 from seq2seq.files.atomic import write_text
 from seq2seq.model.seq2seq import count_parameters
 from seq2seq.runtime.numerics import Numerics
+from seq2seq.search.config import DecodingConfig
 from seq2seq.training.preparation import EvaluationSet
 from seq2seq.training.run_directory import RunDirectory
 from seq2seq.training.trainer import Trainer
@@ -32,6 +35,10 @@ class FinalScores(NamedTuple):
 
     sets: dict[str, Evaluation]
     """Scores by the name of the set; see `PreparedData`."""
+    confidence: Confidence | None
+    """How good translations are likely to be; None if their log-probability tells too little."""
+    about_confidence: str
+    """How much it tells, or why there is none."""
 
     @property
     def valid(self) -> Evaluation:
@@ -61,10 +68,20 @@ def write_results(trainer: Trainer) -> FinalScores:
             name: replace(scoring, data=data).evaluate(model, slow=True)
             for name, data in trainer.data.sets.items()
         }
-    found = FinalScores(sets)
+    found = FinalScores(sets, *_choose_confidence(sets, decoding))
     if trainer.ranks.is_first:
         _write(trainer, found)
+        save_checkpoint(trainer.directory.best, replace(best, confidence=found.confidence))
     return found
+
+
+def _choose_confidence(
+    sets: dict[str, Evaluation], decoding: DecodingConfig
+) -> tuple[Confidence | None, str]:
+    if not decoding.maximizes_probability:
+        return None, f"no expected chrF: decoding={decoding.name} does not maximize probability"
+    test = outcomes(sets["test"].statistics) if "test" in sets else None
+    return choose_confidence(outcomes(sets["valid"].statistics), test)
 
 
 def _write(trainer: Trainer, found: FinalScores) -> None:
@@ -88,6 +105,7 @@ def _write(trainer: Trainer, found: FinalScores) -> None:
         ),
         "parameters": count_parameters(trainer.model),
         "device": _device_name(numerics),
+        "confidence": found.confidence and found.confidence._asdict(),
         "training_data": trainer.data.fingerprint,
         "precision": numerics.precision.value,
         "attention": trainer.config.attention.name,
@@ -106,6 +124,7 @@ def log_results(trainer: Trainer, found: FinalScores) -> None:
         lines.append("no test score, because data.test=null")
     if DIAGONAL in evaluation.scores:
         lines.append(f"AER of the diagonal {evaluation.scores[DIAGONAL]:.3f}")
+    lines.append(found.about_confidence)
     for index in range(min(NUM_SAMPLES, len(data.sources))):
         lines += [
             "",

@@ -180,6 +180,7 @@ class Evaluator:
             rows,
             measure(read_sentences(read, tokenizers=self.tokenizers, gold=gold)),
             [each.text for each in found],
+            [(each.best.log_probability, len(each.best.tokens)) for each in found],
             {
                 row: Sample(_copied(translation), _copied(reference))
                 for row, translation, reference in zip(rows.tolist(), found, read, strict=True)
@@ -193,9 +194,13 @@ class Evaluator:
         order = np.concatenate([batch.rows for batch in batches]).argsort()
         texts = [text for batch in batches for text in batch.translations]
         translations = [texts[place] for place in order]
+        certainty = [each for batch in batches for each in batch.certainty]
         names = [name for name, each in MEASURES.items() if slow or not each.is_slow]
         of_text = Sentences(
-            translations=translations, references=[data.references], rule=data.scoring_rule
+            translations=translations,
+            references=[data.references],
+            rule=data.scoring_rule,
+            certainty=[certainty[place] for place in order],
         )
         statistics = measure(of_text, names) | {
             name: np.concatenate([batch.statistics[name] for batch in batches])[order]
@@ -222,6 +227,8 @@ class _Batch(NamedTuple):
     rows: Numbers
     statistics: Statistics
     translations: list[str]
+    certainty: list[tuple[float, int]]
+    """The log-probability of each translation, and its number of tokens."""
     samples: dict[int, Sample]
     """The samples to keep, by row."""
 

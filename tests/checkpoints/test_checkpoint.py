@@ -85,6 +85,7 @@ def test_a_file_has_only_tensors_and_plain_types(path):
     content = torch.load(path, weights_only=True)
 
     keys = {"format", "version", "config", "tokenizers", "model", "training", "habits"}
+    keys.add("confidence")
     assert content.keys() == keys
     assert (content["format"], content["version"]) == (FORMAT, __version__)
 

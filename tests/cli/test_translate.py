@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,12 +16,15 @@ import pytest
 from tiny_translator import (
     BEAM,
     SENTENCES,
+    make_checkpoint,
     make_translate_config,
     make_translator,
     write_checkpoint,
 )
 
+from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.cli.translate import main, translate
+from seq2seq.evaluation.confidence import Confidence
 from seq2seq.files.links import format_links
 
 ROOT = Path(__file__).parents[2]
@@ -56,6 +60,33 @@ def test_the_script_answers_bytes_on_standard_input_and_leaves_no_traces(checkpo
 def test_a_mistake_is_one_line_and_leaves_no_traces(refusal, tmp_path, arguments, line):
     assert refusal(main, *arguments).startswith(line)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("is_asked_for", [True, False])
+def test_the_expected_chrf_is_in_json_and_summed_up(run, tmp_path, caplog, is_asked_for):
+    line = Confidence(slope=10.0, intercept=60.0, spread=9.0, mean=70.0, first_fifth=65.0)
+    save_checkpoint(tmp_path / "best.pt", replace(make_checkpoint(), confidence=line))
+    (tmp_path / "in.txt").write_text("ein hund\n\nja\n")
+    keys = ["checkpoint=best.pt", "input=in.txt", "output_format=json", "device=cpu"]
+
+    caplog.set_level("INFO")
+    code, out, _ = run(main, *keys, f"expected_chrf={str(is_asked_for).lower()}")
+
+    assert code == 0
+    first, empty, third = (json.loads(each) for each in out.splitlines())
+    summary = [each for each in caplog.messages if each.startswith("expected chrF")]
+    assert empty["expected_chrf"] is None
+    if not is_asked_for:
+        assert (first["expected_chrf"], summary) == (None, [])
+        return
+    values = first["hypotheses"][0]["token_log_probabilities"]
+    assert first["expected_chrf"] == pytest.approx(60 + 10 * sum(values) / len(values), abs=0.06)
+    mean = (first["expected_chrf"] + third["expected_chrf"]) / 2
+    order = "1, 3" if first["expected_chrf"] < third["expected_chrf"] else "3, 1"
+    assert summary == [
+        f"expected chrF {mean:.0f}; text of the training's kind has 70; "
+        f"this text is unlike the training text; read first: lines {order}"
+    ]
 
 
 def test_a_closed_pipe_is_no_error_and_files_are_complete(checkpoint, tmp_path):

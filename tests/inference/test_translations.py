@@ -8,6 +8,7 @@ from tiny_models import tiny_batch, tiny_model
 
 from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.data.tokenizers.words import CharacterTokenizer
+from seq2seq.evaluation.confidence import Confidence
 from seq2seq.inference import scoring
 from seq2seq.inference.scoring import score_targets
 from seq2seq.inference.translations import (
@@ -40,6 +41,24 @@ def test_a_protected_span_of_any_pattern_may_be_lost():
     assert translation.lost_spans == ["5", "ORD-x"]
 
 
+LINE = Confidence(slope=40.0, intercept=90.0, spread=9.0, mean=60.0, first_fifth=40.0)
+
+
+def test_the_expected_chrf_of_a_line_is_that_of_the_mean_over_its_tokens():
+    def sentence(ids, log_probability, number):
+        values = [log_probability / number] * number
+        best = TranslatedHypothesis("", 0.0, log_probability, True, [4], [], None, values)
+        return Translation("", ids, [], [best], confidence=LINE)
+
+    first, second, kept = sentence([4], -1.0, 2), sentence([5], -2.0, 4), sentence([], 0.0, 1)
+    line = first._replace(parts=[first, kept, second])
+
+    assert first.expected_chrf == pytest.approx(90 - 40 / 2)
+    assert line.expected_chrf == pytest.approx(90 - 40 * 3 / 6)
+    assert kept.expected_chrf is None  # nothing was translated
+    assert first._replace(confidence=None).expected_chrf is None
+
+
 def test_repr_is_short_and_names_text_and_score():
     translation = two_hypotheses()
 
@@ -65,6 +84,7 @@ def test_json_has_all_values_with_six_digits(weights):
     assert content == {
         "source": "ja",
         "source_tokens": ["j", "<unk>", "</s>"],
+        "expected_chrf": None,
         "unknown_tokens": 1,
         "hypotheses": [
             {

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from tiny_training import saved_weights, tiny_run
 
+from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.config.schema import load_config
 from seq2seq.config.serialization import load_saved_config
-from seq2seq.evaluation.measures import total_scores
+from seq2seq.evaluation import confidence
+from seq2seq.evaluation.measures import outcomes, total_scores
 from seq2seq.inference.translator import Translator
 from seq2seq.training.results import describe_outcome
 from seq2seq.training.run_directory import RunDirectory
@@ -39,6 +41,25 @@ def test_results_have_all_measurements(run):
     weights = saved_weights(run / "best.pt").values()
     sizes = {value.data_ptr(): value.numel() for value in weights}  # shared ones once
     assert results["parameters"] == sum(sizes.values())
+
+
+def test_the_expected_chrf_is_fitted_on_the_validation_set_and_kept(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(confidence, "LEAST_PAIRS", 5)
+    monkeypatch.setattr(confidence, "LEAST_CORRELATION", -1)
+
+    with caplog.at_level("INFO"):
+        tiny_run(tmp_path)
+
+    run = tmp_path / "runs" / "tiny"
+    statistics = RunDirectory(run).read_statistics("valid")
+    line = confidence.fit_confidence(outcomes(statistics))
+    results = json.loads((run / "results.json").read_text())
+    assert results["confidence"] == line._asdict()
+    assert load_checkpoint(run).confidence == line
+    assert results["test"]["certainty_correlation"] == pytest.approx(
+        confidence.rank_correlation(*outcomes(RunDirectory(run).read_statistics("test")))
+    )
+    assert "expected chrF: rank correlation" in caplog.text
 
 
 @pytest.mark.parametrize("split", ["valid", "test"])

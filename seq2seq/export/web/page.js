@@ -72,7 +72,7 @@ async function translate() {
   const time = `${Math.round(performance.now() - begin)} ms`;
   const isCut = hypotheses[0]?.isFinished === false;
   const warnings = `${unknown ? `; unknown tokens: ${unknown}` : ""}${isCut ? "; cut at the length limit" : ""}`;
-  say(hypotheses.length ? time + warnings : "");
+  say(hypotheses.length ? time + expectedChrf(hypotheses[0]) + warnings : "");
   showSentence({ source_tokens: sourceTokens, hypotheses: hypotheses.map(describe) });
 }
 
@@ -80,6 +80,13 @@ function describe({ text, tokens, logProbability, weights }) {
   const heads = [...Array(model.numHeads).keys()];
   return { text, tokens, log_probability: logProbability,
     attention: heads.map((head) => weights.map((row) => row[head])) };
+}
+
+function expectedChrf({ logProbability, tokens }) {
+  if (!model.confidence || !tokens.length) return "";
+  const { slope, intercept } = model.confidence;
+  const value = intercept + slope * logProbability / tokens.length;
+  return `; expected chrF ${Math.round(Math.min(Math.max(value, 0), 100))}`;
 }
 
 // The name of a language in English; an unknown code stays as it is.
