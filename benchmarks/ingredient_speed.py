@@ -38,18 +38,14 @@ from seq2seq.training.run import check_parts
 TWO_LAYERS = ("model.encoder.num_layers=2", "model.decoder.num_layers=2")
 INGREDIENTS: dict[str, tuple[str, ...]] = {
     "base": (),
-    "layer normalisation": ("model.encoder.layer_norm=true", "model.decoder.layer_norm=true"),
+    "layer normalisation": ("model.layer_norm=true",),
     "subword sampling": ("tokenizer.sampling_alpha=0.2",),
     "average of the weights": ("training.ema_decay=0.999",),
-    "word dropout": ("model.encoder.word_dropout=0.1", "model.decoder.word_dropout=0.1"),
+    "word dropout": ("model.word_dropout=0.1",),
     "guided attention": ("training.guided_attention=0.3",),
     "coverage loss": ("training.coverage_loss=1",),
     "two layers": TWO_LAYERS,
-    "two layers, residual": (
-        *TWO_LAYERS,
-        "model.encoder.residual=true",
-        "model.decoder.residual=true",
-    ),
+    "two layers, residual": (*TWO_LAYERS, "model.residual=true"),
 }
 REFERENCES = {"two layers, residual": "two layers"}
 """Rows that another row than "base" is the reference of."""

@@ -64,7 +64,7 @@ def plain_loss(model: Seq2Seq, batch: Batch, *, label_smoothing: float) -> Tenso
     states, last = packed_states(encoder.gru, embedded, batch.source_mask)
     states = encoder.self_attention(encoder.norm(states), batch.source_mask)
     states = encoder.hidden_dropout(states) * batch.source_mask.unsqueeze(-1)
-    hidden = model.bridge(states, batch.source_mask, last)
+    hidden = model.bridge(last)
     memory = model.attention.prepare(states, batch.source_mask)
     state = model.decoder.initial_state(tuple(hidden.unbind(1)), memory)
     loss: Tensor = states.new_zeros(())

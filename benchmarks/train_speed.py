@@ -42,11 +42,9 @@ ROOT = Path(__file__).parents[1]
 SIZES = (
     "data=multi30k",
     "data.vocabulary_size=8000",
-    "model.encoder.embedding_size=256",
+    "model.embedding_size=256",
     "model.encoder.hidden_size=512",
-    "model.decoder.embedding_size=256",
     "model.decoder.hidden_size=512",
-    "model.decoder.readout_size=512",
     "model.tied_embeddings=none",
     "training.batching.unit=sentences",
     "training.batching.size=128",
@@ -55,7 +53,7 @@ FORMS = {
     "luong": ("model=luong", "attention=additive"),
     "luong, no input feeding": (
         "model=luong",
-        "model.decoder.input_feeding=false",
+        "model.input_feeding=false",
         "attention=additive",
     ),
     "bahdanau": ("model=bahdanau", "attention=additive"),

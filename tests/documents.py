@@ -31,11 +31,9 @@ QUICK = [
     "training.threads=1",
     "training.validation.num_samples=0",
     "training.batching.size=64",
-    "model.encoder.embedding_size=8",
+    "model.embedding_size=8",
     "model.encoder.hidden_size=4",
-    "model.decoder.embedding_size=8",
     "model.decoder.hidden_size=8",
-    "model.decoder.readout_size=8",
     "decoding.max_length_ratio=0",
 ]
 QUICK_GRAMMAR = ["data.num_train=40"]

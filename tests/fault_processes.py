@@ -30,7 +30,7 @@ OVERRIDES = (
     "training.validation.keep_best=2",
     "training.optimizer.learning_rate=0.02",
     "training.ema_decay=0.8",
-    "model.encoder.hidden_dropout=0.2",
+    "model.dropout=0.2",
 )
 """A run of 18 updates with 5 validations that writes every kind of file."""
 PRELOADED = [

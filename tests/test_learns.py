@@ -13,11 +13,9 @@ OVERRIDES = (
     "training.schedule.warmup_updates=20",
     "training.validation.every_updates=1000",
     "training.validation.metric=loss",
-    "model.encoder.embedding_size=16",
+    "model.embedding_size=24",
     "model.encoder.hidden_size=24",
-    "model.decoder.embedding_size=24",
     "model.decoder.hidden_size=48",
-    "model.decoder.readout_size=24",
     "attention.size=24",
 )
 

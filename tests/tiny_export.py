@@ -45,7 +45,6 @@ BEAMS = [
     replace(BEAM, max_length_ratio=0.0, max_length_offset=2),
     BeamConfig(beam_size=200, n_best=200, max_length_ratio=0.0, max_length_offset=3),
 ]
-_SIZES = ("encoder.embedding_size", "decoder.embedding_size", "decoder.readout_size")
 
 
 def make_exportable(
@@ -63,7 +62,7 @@ def make_exportable(
         "tokenizer.vocabulary_size=60",
         "tokenizer.protect=[numbers]",
         "tokenizer.joint=false",
-        *(f"model.{size}=6" for size in _SIZES),
+        "model.embedding_size=6",
         "model.encoder.hidden_size=4",
         "model.decoder.hidden_size=8",
         *overrides,

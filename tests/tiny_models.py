@@ -2,20 +2,17 @@
 
 # B batch, S source length, T target length
 
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import torch
-from omegaconf import OmegaConf
 from tiny_attention import VARIANTS, attention_sizes
 from torch import Tensor, nn
 
 from seq2seq.attention.base import AttentionConfig
-from seq2seq.model.config import Bridge, DecoderConfig, EncoderConfig, ModelConfig, TiedEmbeddings
+from seq2seq.model.config import DecoderConfig, EncoderConfig, ModelConfig, TiedEmbeddings
 from seq2seq.model.seq2seq import Seq2Seq
 
-CONFIGS = Path(__file__).parent.parent / "configs"
 SOURCE_VOCABULARY_SIZE, TARGET_VOCABULARY_SIZE = 11, 13
 FORMS = ("bahdanau", "conditional", "luong", "input_feeding")
 every_type = pytest.mark.parametrize("attention", VARIANTS.values(), ids=VARIANTS.keys())
@@ -33,75 +30,39 @@ every_type_and_form = pytest.mark.parametrize(
 )
 
 
-def decoder_config(form: str = "bahdanau", **options: object) -> DecoderConfig:
-    """Configure a decoder; for the options see `_options`."""
-    chosen = _options(**options)
-    sizes = {"embedding_size": 7, "hidden_size": 6, "readout_size": 9}
-    return DecoderConfig(
-        **_shipped("decoder")
-        | chosen
-        | sizes
-        | {
-            "form": "luong" if form == "input_feeding" else form,
-            "input_feeding": form == "input_feeding",
-            "readout_dropout": chosen["hidden_dropout"],
-        }
-    )
-
-
-def encoder_config(*, hidden_size: int = 5, **options: object) -> EncoderConfig:
-    """Configure an encoder; for the options see `_options`."""
-    sizes = {"embedding_size": 8, "hidden_size": hidden_size}
-    return EncoderConfig(**_shipped("encoder") | _options(**options) | sizes)
-
-
-def _options(
+def model_config(
+    form: str = "bahdanau",
     *,
+    encoder_size: int = 5,
     num_layers: int = 1,
-    layer_norm: bool = False,
-    dropout: float = 0.0,
-    residual: bool = False,
     self_attention: bool = False,
-) -> dict[str, object]:
-    """Return what encoder and decoder both have; `dropout` is that of all their parts."""
-    return {
-        "num_layers": num_layers,
-        "layer_norm": layer_norm,
-        "residual": residual,
-        "self_attention": self_attention,
-        "self_attention_heads": 2,
-        "word_dropout": dropout,
-        "embedding_dropout": dropout,
-        "hidden_dropout": dropout,
-    }
-
-
-def _shipped(part: str) -> dict[str, object]:
-    """Return the values of a part of the default model's YAML file."""
-    model = OmegaConf.to_container(OmegaConf.load(CONFIGS / "model" / "bahdanau.yaml"))
-    return dict(model[part])
+    tied_embeddings: TiedEmbeddings = TiedEmbeddings.none,
+    **options: Any,
+) -> ModelConfig:
+    """Configure a model whose sides have the same options; `options` are those of both."""
+    sides = {"num_layers": num_layers, "self_attention": self_attention}
+    return ModelConfig(
+        form="luong" if form == "input_feeding" else form,
+        input_feeding=form == "input_feeding",
+        embedding_size=8,
+        tied_embeddings=tied_embeddings,
+        encoder=EncoderConfig(hidden_size=encoder_size, **sides),
+        decoder=DecoderConfig(hidden_size=6, **sides),
+        **options,
+    )
 
 
 def tiny_model(
     attention: AttentionConfig,
     form: str = "bahdanau",
     *,
-    bridge: Bridge = Bridge.projection,
     dtype: torch.dtype = torch.float64,
-    **options: object,
+    **options: Any,
 ) -> Seq2Seq:
-    """Build a model whose parameters, biases included, are random; see `_options`."""
+    """Build a model whose parameters, biases included, are random; see `model_config`."""
     torch.manual_seed(1)
-    hidden_size = attention_sizes(attention)[1] // 2
-    config = ModelConfig(
-        name="tiny",
-        encoder=encoder_config(hidden_size=hidden_size, **options),
-        decoder=decoder_config(form, **options),
-        bridge=bridge,
-        tied_embeddings=TiedEmbeddings.none,
-    )
     model = Seq2Seq(
-        config,
+        model_config(form, encoder_size=attention_sizes(attention)[1] // 2, **options),
         attention=attention,
         source_vocabulary_size=SOURCE_VOCABULARY_SIZE,
         target_vocabulary_size=TARGET_VOCABULARY_SIZE,

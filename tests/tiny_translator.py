@@ -34,12 +34,10 @@ GREEDY = convert_search(BEAM, GreedyConfig)
 
 def make_config(attention: str = "additive") -> TrainConfig:
     """Compose the default configuration with tiny sizes."""
-    sizes = [f"model.{side}.{size}=6" for side in ("encoder", "decoder") for size in SIZES]
-    sizes += ["model.decoder.readout_size=6", "model.decoder.hidden_size=12"]
-    return load_config(f"attention={attention}", "tokenizer=characters", *sizes)
+    return load_config(f"attention={attention}", "tokenizer=characters", *SIZES)
 
 
-SIZES = ("embedding_size", "hidden_size")
+SIZES = ("model.embedding_size=6", "model.encoder.hidden_size=6", "model.decoder.hidden_size=12")
 
 
 TOKENIZERS = TokenizerPair(

@@ -34,29 +34,29 @@ TYPES = sorted(attention_config_types())
 FORMS = {
     "bahdanau": ("model=bahdanau",),
     "conditional": ("model=conditional",),
-    "luong": ("model=luong", "model.decoder.input_feeding=false"),
+    "luong": ("model=luong", "model.input_feeding=false"),
     "feeding": ("model=luong",),
 }
 SIZES = (
-    "model.encoder.embedding_size=64",
+    "model.embedding_size=64",
     "model.encoder.hidden_size=64",
-    "model.decoder.embedding_size=64",
     "model.decoder.hidden_size=128",
-    "model.decoder.readout_size=64",
 )
 YARDSTICK = (
     "model=luong",
-    "model.encoder.embedding_size=256",
+    "model.embedding_size=256",
     "model.encoder.hidden_size=512",
-    "model.decoder.embedding_size=256",
     "model.decoder.hidden_size=512",
-    "model.decoder.readout_size=512",
     "model.tied_embeddings=none",
 )
-LAYERS = tuple(
-    f"model.{part}.{key}"
-    for part in ("encoder", "decoder")
-    for key in ("num_layers=2", "residual=true", "layer_norm=true", "self_attention=true")
+LAYERS = (
+    "model.residual=true",
+    "model.layer_norm=true",
+    *(
+        f"model.{part}.{key}"
+        for part in ("encoder", "decoder")
+        for key in ("num_layers=2", "self_attention=true")
+    ),
 )
 TEACHER_FORCING = ("training.teacher_forcing.end=0.9", "training.teacher_forcing.updates=1")
 OPTIONS = {
@@ -66,8 +66,6 @@ OPTIONS = {
     "layers": LAYERS,
     "layers, feeding": ("model=luong", *LAYERS),
     "tied": ("model.tied_embeddings=all",),
-    "bridge mean": ("model.bridge=mean",),
-    "bridge zero": ("model.bridge=zero",),
     "coverage loss": ("attention=coverage", "training.coverage_loss=1"),
     "guided": ("training.guided_attention=0.5",),
     "scheduled sampling": TEACHER_FORCING,

@@ -276,7 +276,7 @@ def load_config(*overrides: str) -> TrainConfig:
 
     Example:
         >>> config = load_config("attention=dot", "model=luong")
-        >>> config.attention.name, config.model.decoder.input_feeding
+        >>> config.attention.name, config.model.input_feeding
         ('dot', True)
     """
     load_plugins_of(overrides)

@@ -60,7 +60,7 @@ class DataConfig(Config, section="data"):
     learning_rate: Positive = 0.004
     """Default of `training.optimizer.learning_rate`."""
     dropout: Probability = 0.3
-    """Default of `model.encoder.hidden_dropout` and of the model's other dropout probabilities."""
+    """Default of `model.dropout`."""
     max_length: Count = 100
     """Maximum number of tokens on a side, without EOS; longer training pairs are skipped."""
 

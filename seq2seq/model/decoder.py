@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from seq2seq.attention.base import Attention, Memory
 from seq2seq.kernels.elementwise import Dropout
-from seq2seq.model.config import DecoderConfig
+from seq2seq.model.config import ModelConfig
 from seq2seq.model.recurrence import (
     DecoderOutput,
     DecoderState,
@@ -61,7 +61,7 @@ class AttnDecoderRNN(nn.Module):
 
     def __init__(
         self,
-        config: DecoderConfig,
+        config: ModelConfig,
         *,
         attention: Attention,
         embedding: nn.Embedding,
@@ -71,10 +71,10 @@ class AttnDecoderRNN(nn.Module):
         self.config = config
         self.embedding = embedding
         self.word_dropout = nn.Dropout1d(config.word_dropout)
-        self.embedding_dropout = Dropout(config.embedding_dropout)
+        self.embedding_dropout = Dropout(config.dropout)
         self.recurrence = build_recurrence(config, attention=attention)
         self.readout = Readout(config, context_size=attention.context_size)
-        self.readout_dropout = Dropout(config.readout_dropout)
+        self.readout_dropout = Dropout(config.dropout)
         self.output = output
 
     def initial_state(self, hidden: tuple[Tensor, ...], memory: Memory) -> DecoderState:

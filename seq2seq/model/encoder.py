@@ -6,37 +6,38 @@ from torch import Tensor, nn
 
 from seq2seq.attention.multihead import CausalSelfAttention, MultiHeadConfig, Past, SelfAttention
 from seq2seq.kernels.elementwise import Dropout
-from seq2seq.model.config import EncoderConfig
+from seq2seq.model.config import ModelConfig
 from seq2seq.model.gru import BidirectionalGRU
 
 
 class Encoder(nn.Module):
     """Encodes the source in both directions; the states of padding are exactly 0."""
 
-    def __init__(self, config: EncoderConfig, *, embedding: nn.Embedding) -> None:
+    def __init__(self, config: ModelConfig, *, embedding: nn.Embedding) -> None:
         super().__init__()
-        self.states_size = 2 * config.hidden_size
+        side = config.encoder
+        self.states_size = side.state_size
         self.embedding = embedding
         self.word_dropout = nn.Dropout1d(config.word_dropout)
-        self.embedding_dropout = Dropout(config.embedding_dropout)
+        self.embedding_dropout = Dropout(config.dropout)
         self.gru = BidirectionalGRU(
             config.embedding_size,
-            config.hidden_size,
-            num_layers=config.num_layers,
-            dropout=config.hidden_dropout,
+            side.hidden_size,
+            num_layers=side.num_layers,
+            dropout=config.dropout,
             residual=config.residual,
         )
         self.norm = nn.LayerNorm(self.states_size) if config.layer_norm else nn.Identity()
         self.self_attention = (
             SelfAttentionLayer(
                 self.states_size,
-                num_heads=config.self_attention_heads,
-                dropout=config.hidden_dropout,
+                num_heads=side.self_attention_heads,
+                dropout=config.dropout,
             )
-            if config.self_attention
+            if side.self_attention
             else NoSelfAttention()
         )
-        self.hidden_dropout = Dropout(config.hidden_dropout)
+        self.hidden_dropout = Dropout(config.dropout)
 
     def forward(self, source_ids: Tensor, source_mask: Tensor) -> tuple[Tensor, Tensor]:
         """Encode a batch of sources.

@@ -16,7 +16,7 @@ from seq2seq.attention.multihead import Past
 from seq2seq.kernels.averages import StepAverages
 from seq2seq.kernels.elementwise import Dropout, tanh_
 from seq2seq.kernels.products import kernels_are_fast
-from seq2seq.model.config import DecoderConfig
+from seq2seq.model.config import ModelConfig
 from seq2seq.model.encoder import CausalSelfAttentionLayer, NoSelfAttention
 from seq2seq.model.gru import GRUCell
 from seq2seq.registry import Registry
@@ -58,19 +58,20 @@ class Readout(nn.Module):
     self-attention, the decoder's own past states refine the state first.
     """
 
-    def __init__(self, config: DecoderConfig, *, context_size: int) -> None:
+    def __init__(self, config: ModelConfig, *, context_size: int) -> None:
         super().__init__()
+        side = config.decoder
         self.self_attention = (
             CausalSelfAttentionLayer(
-                config.hidden_size,
-                num_heads=config.self_attention_heads,
-                dropout=config.hidden_dropout,
+                side.hidden_size,
+                num_heads=side.self_attention_heads,
+                dropout=config.dropout,
             )
-            if config.self_attention
+            if side.self_attention
             else NoSelfAttention()
         )
-        self.hidden_dropout = Dropout(config.hidden_dropout)
-        joined_size = config.hidden_size + context_size + config.embedding_size
+        self.hidden_dropout = Dropout(config.dropout)
+        joined_size = side.hidden_size + context_size + config.embedding_size
         self.projection = nn.Linear(joined_size, config.readout_size)
         self.norm = nn.LayerNorm(config.readout_size) if config.layer_norm else nn.Identity()
 
@@ -140,15 +141,15 @@ class Recurrence(nn.Module, ABC):
     """Whether a step reads the readout of the step before it, as `DecoderState.feedback`; then
     `run` is not called."""
 
-    def __init__(self, config: DecoderConfig, *, attention: Attention) -> None:
+    def __init__(self, config: ModelConfig, *, attention: Attention) -> None:
         super().__init__()
-        size, norm = config.hidden_size, config.layer_norm
+        size, norm = config.decoder.hidden_size, config.layer_norm
         self.attention = attention
         self.bottom_cell = GRUCell(config.embedding_size, size, layer_norm=norm)
         self.upper: Iterable[GRUCell] = nn.ModuleList(  # type: ignore[assignment]  # of one type
-            GRUCell(size, size, layer_norm=norm) for _ in range(config.num_layers - 1)
+            GRUCell(size, size, layer_norm=norm) for _ in range(config.decoder.num_layers - 1)
         )
-        self.dropout = Dropout(config.hidden_dropout)
+        self.dropout = Dropout(config.dropout)
         self.residual = config.residual
 
     def project(self, embedded: Tensor) -> Tensor:
@@ -222,10 +223,10 @@ register_decoder = DECODERS.register
 class BahdanauRecurrence(Recurrence):
     """Attention with the old state, then GRU over [embedding; context] (Bahdanau et al. 2015)."""
 
-    def __init__(self, config: DecoderConfig, *, attention: Attention) -> None:
+    def __init__(self, config: ModelConfig, *, attention: Attention) -> None:
         super().__init__(config, attention=attention)
         self.context_projection = nn.Linear(
-            attention.context_size, 3 * config.hidden_size, bias=False
+            attention.context_size, 3 * config.decoder.hidden_size, bias=False
         )
 
     def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> RecurrenceStep:
@@ -239,10 +240,10 @@ class BahdanauRecurrence(Recurrence):
 class ConditionalRecurrence(Recurrence):
     """GRU over the embedding, attention, GRU over the context (Sennrich et al. 2017, cGRU)."""
 
-    def __init__(self, config: DecoderConfig, *, attention: Attention) -> None:
+    def __init__(self, config: ModelConfig, *, attention: Attention) -> None:
         super().__init__(config, attention=attention)
         self.context_cell = GRUCell(
-            attention.context_size, config.hidden_size, layer_norm=config.layer_norm
+            attention.context_size, config.decoder.hidden_size, layer_norm=config.layer_norm
         )
 
     def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> RecurrenceStep:
@@ -292,10 +293,10 @@ class InputFeedingRecurrence(LuongRecurrence):
 
     reads_readout = True
 
-    def __init__(self, config: DecoderConfig, *, attention: Attention) -> None:
+    def __init__(self, config: ModelConfig, *, attention: Attention) -> None:
         super().__init__(config, attention=attention)
         self.feedback_projection = nn.Linear(
-            config.readout_size, 3 * config.hidden_size, bias=False
+            config.readout_size, 3 * config.decoder.hidden_size, bias=False
         )
 
     def forward(self, projected: Tensor, state: DecoderState, memory: Memory) -> RecurrenceStep:
@@ -324,13 +325,13 @@ def for_loop(memory: Memory) -> Memory:
 
 
 @register_decoder("luong")
-def build_luong(config: DecoderConfig, *, attention: Attention) -> Recurrence:
+def build_luong(config: ModelConfig, *, attention: Attention) -> Recurrence:
     """Build the form `luong`, with input feeding if the config says so."""
     form = InputFeedingRecurrence if config.input_feeding else LuongRecurrence
     return form(config, attention=attention)
 
 
-def build_recurrence(config: DecoderConfig, *, attention: Attention) -> Recurrence:
+def build_recurrence(config: ModelConfig, *, attention: Attention) -> Recurrence:
     """Build the recurrence of the configured form.
 
     Raises:
@@ -338,7 +339,7 @@ def build_recurrence(config: DecoderConfig, *, attention: Attention) -> Recurren
     """
     if config.form not in DECODERS:
         raise ValueError(
-            f"unknown model.decoder.form={config.form}; one of: {', '.join(DECODERS)}; one of your "
+            f"unknown model.form={config.form}; one of: {', '.join(DECODERS)}; one of your "
             "own needs plugins=[FILE.py]"
         )
     with warnings.catch_warnings():

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.attention.base import Attention, AttentionConfig, Memory, build_attention
-from seq2seq.model.config import Bridge, ModelConfig, TiedEmbeddings
+from seq2seq.model.config import ModelConfig, TiedEmbeddings
 from seq2seq.model.decoder import AttnDecoderRNN, TiedOutput
 from seq2seq.model.encoder import Encoder
 from seq2seq.model.gru import GRUCell
@@ -25,7 +25,7 @@ class Seq2Seq(nn.Module):
     """Encoder-decoder with attention over token ids (Bahdanau et al. 2015).
 
     Args:
-        config: Config of encoder, bridge and decoder.
+        config: Config of encoder and decoder.
         attention: Config of the attention type.
         source_vocabulary_size: Number of source tokens.
         target_vocabulary_size: Number of target tokens; with `tied_embeddings=all`, the target
@@ -48,12 +48,12 @@ class Seq2Seq(nn.Module):
         source_embedding, target_embedding = _build_embeddings(
             config, source_vocabulary_size, target_vocabulary_size
         )
-        output = nn.Linear(decoder.readout_size, target_vocabulary_size)
+        output = nn.Linear(config.readout_size, target_vocabulary_size)
         if target_embedding.num_embeddings > target_vocabulary_size:
             output = TiedOutput(target_embedding, target_vocabulary_size)
         elif config.tied_embeddings is not TiedEmbeddings.none:
             output.weight = target_embedding.weight
-        self.encoder = Encoder(config.encoder, embedding=source_embedding)
+        self.encoder = Encoder(config, embedding=source_embedding)
         self.attention = build_attention(
             attention,
             query_size=decoder.hidden_size,
@@ -61,15 +61,9 @@ class Seq2Seq(nn.Module):
             value_size=self.encoder.states_size,
         )
         self.decoder = AttnDecoderRNN(
-            decoder, attention=self.attention, embedding=target_embedding, output=output
+            config, attention=self.attention, embedding=target_embedding, output=output
         )
-        if config.bridge is Bridge.zero and self.attention.context_size == 0:
-            raise ValueError(
-                f"model.bridge=zero with attention={attention.name} would hide the source from the "
-                "decoder; choose another bridge or attention"
-            )
         self.bridge = StateBridge(
-            config.bridge,
             states_size=self.encoder.states_size,
             hidden_size=decoder.hidden_size,
             num_layers=decoder.num_layers,
@@ -92,7 +86,7 @@ class Seq2Seq(nn.Module):
         """
         states, last = self.encoder(source_ids, source_mask)
         memory = self.attention.prepare(states, source_mask)
-        hidden = self.bridge(states, source_mask, last)
+        hidden = self.bridge(last)
         return memory, self.decoder.initial_state(tuple(hidden.unbind(1)), memory)
 
     def forward(
@@ -135,14 +129,14 @@ def _build_embeddings(
     config: ModelConfig, source_vocabulary_size: int, target_vocabulary_size: int
 ) -> tuple[nn.Embedding, nn.Embedding]:
     """Return the source and the target embedding: the same module if all embeddings are tied."""
-    source_size, target_size = config.encoder.embedding_size, config.decoder.embedding_size
+    size = config.embedding_size
     if config.tied_embeddings is TiedEmbeddings.all:
         if source_vocabulary_size < target_vocabulary_size:
             raise ValueError(OTHER_IDS)
-        embedding = nn.Embedding(source_vocabulary_size, target_size, padding_idx=PAD)
+        embedding = nn.Embedding(source_vocabulary_size, size, padding_idx=PAD)
         return embedding, embedding
-    target_embedding = nn.Embedding(target_vocabulary_size, target_size, padding_idx=PAD)
-    source_embedding = nn.Embedding(source_vocabulary_size, source_size, padding_idx=PAD)
+    target_embedding = nn.Embedding(target_vocabulary_size, size, padding_idx=PAD)
+    source_embedding = nn.Embedding(source_vocabulary_size, size, padding_idx=PAD)
     return source_embedding, target_embedding
 
 
@@ -172,35 +166,18 @@ def count_shared_parameters(model: Seq2Seq) -> int:
 
 
 class StateBridge(nn.Module):
-    """Computes the decoder's first hidden states from the source, with one projection per layer.
+    """Computes the decoder's first hidden states from the last state of each direction.
 
-    `Bridge.projection` reads the last state of each direction, `Bridge.mean` the mean of the real
-    states. With `Bridge.zero`, attention is the only path from the source to the decoder.
+    Each layer of the decoder has its own projection.
     """
 
-    def __init__(
-        self, kind: Bridge, *, states_size: int, hidden_size: int, num_layers: int
-    ) -> None:
+    def __init__(self, *, states_size: int, hidden_size: int, num_layers: int) -> None:
         super().__init__()
-        self.kind, self.shape = kind, (num_layers, hidden_size)
-        if kind is not Bridge.zero:
-            self.projection = nn.Linear(states_size, num_layers * hidden_size)
+        self.shape = (num_layers, hidden_size)
+        self.projection = nn.Linear(states_size, num_layers * hidden_size)
 
-    def forward(self, states: Tensor, source_mask: Tensor, last: Tensor) -> Tensor:
-        """Compute the first hidden states.
-
-        Args:
-            states: Encoder states, (B, S, D), 0 at padding.
-            source_mask: (B, S) bool; True marks a real token.
-            last: Last state of each direction, (B, D).
-
-        Returns:
-            Hidden states, (B, L, H).
-        """
-        if self.kind is Bridge.zero:
-            return states.new_zeros(states.shape[0], *self.shape)
-        if self.kind is Bridge.mean:
-            last = states.sum(1) / source_mask.sum(1, keepdim=True).clamp(min=1)
+    def forward(self, last: Tensor) -> Tensor:
+        """Turn the last states (B, D) into hidden states (B, L, H)."""
         # The product may use low precision; the state, which accumulates over the steps, does not.
         hidden = torch.tanh(self.projection(last).to(last.dtype))
         return hidden.view(last.shape[0], *self.shape)

@@ -201,7 +201,7 @@ def _load_vectors(config: TrainConfig, model: Seq2Seq, tokenizers: TokenizerPair
     for name, part, embedding, tokenizer in sides:
         if part.vectors is None:
             continue
-        vectors = load_vectors(part.vectors, tokenizer, part.embedding_size)
+        vectors = load_vectors(part.vectors, tokenizer, config.model.embedding_size)
         found = vectors.any(dim=1)
         with torch.no_grad():
             embedding.weight[found] = vectors[found]

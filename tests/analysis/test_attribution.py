@@ -26,8 +26,7 @@ PAIRS = [
 
 def write(folder, *overrides):
     """Write a checkpoint of random weights; both languages have one vocabulary."""
-    sizes = [f"model.{side}.{size}=6" for side in ("encoder", "decoder") for size in SIZES]
-    overrides = ["tokenizer=characters", *sizes, "model.decoder.readout_size=6", *overrides]
+    overrides = ["tokenizer=characters", *SIZES, *overrides]
     config, size = load_config(*overrides), len(CHARACTERS)
     torch.manual_seed(5)
     model = build_model(config, source_vocabulary_size=size, target_vocabulary_size=size)
@@ -106,10 +105,10 @@ class Naive:
     "overrides",
     [
         ["attention=additive"],
-        ["attention=coverage", "model.decoder.num_layers=2", "model.encoder.layer_norm=true"],
+        ["attention=coverage", "model.decoder.num_layers=2", "model.layer_norm=true"],
         ["attention=multihead", "attention.size=6", "attention.num_heads=3", "model=luong"],
         ["attention=general", "model=conditional", "model.tied_embeddings=all"],
-        ["attention=local", "model=luong", "model.decoder.input_feeding=true"],
+        ["attention=local", "model=luong", "model.input_feeding=true"],
         ["attention=uniform", "model.encoder.self_attention=true"],
     ],
 )

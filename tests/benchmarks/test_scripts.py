@@ -18,7 +18,7 @@ from benchmarks.ingredient_speed import INGREDIENTS
 from benchmarks.train_speed import FORMS, TYPES
 
 pytestmark = pytest.mark.slow
-SIZES = ("encoder.hidden_size=8", "decoder.hidden_size=16", "decoder.embedding_size=8")
+SIZES = ("encoder.hidden_size=8", "decoder.hidden_size=16", "embedding_size=8")
 PEER = "--peer-command=echo 'peer: 50 target tokens/s'"
 
 

@@ -57,7 +57,7 @@ def error_of(*overrides: str) -> str:
 @pytest.mark.parametrize(
     ("override", "line"),
     [
-        ("modle.bridge=mean", "unknown key 'modle'; did you mean model"),
+        ("modle.form=luong", "unknown key 'modle'; did you mean model"),
         ("kernels=plain", "unknown key 'kernels'; did you mean training.kernels?"),
         (
             "model.encoder.hiden_size=3",

@@ -160,7 +160,7 @@ def test_only_a_rounding_passes_the_check_of_int8(exported, checkpoint_path):
 def test_model_whose_rounding_is_large_is_exported(tmp_path):
     options = ["attention=general", "attention.normalizer=entmax15"]
     options += ["model.encoder.num_layers=2", "model.decoder.num_layers=2"]
-    options += ["model.encoder.layer_norm=true", "model.decoder.layer_norm=true"]
+    options += ["model.layer_norm=true"]
     checkpoint = make_exportable(*options, deviation=4.0)
     save_checkpoint(tmp_path / "best.pt", checkpoint)
 

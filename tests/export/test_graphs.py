@@ -18,28 +18,22 @@ from seq2seq.model import seq2seq
 FORM_KEYS = {
     "bahdanau": ["model=bahdanau"],
     "conditional": ["model=conditional"],
-    "luong": ["model=luong", "model.decoder.input_feeding=false"],
-    "input_feeding": ["model=luong", "model.decoder.input_feeding=true"],
+    "luong": ["model=luong", "model.input_feeding=false"],
+    "input_feeding": ["model=luong", "model.input_feeding=true"],
 }
 OPTIONS = [
-    f"model.{side}.{option}"
-    for side in ("encoder", "decoder")
-    for option in (
-        "num_layers=2",
-        "residual=true",
-        "layer_norm=true",
-        "self_attention=true",
-        "self_attention_heads=2",
-    )
+    *("model.residual=true", "model.layer_norm=true"),
+    *("model.encoder.num_layers=2", "model.encoder.self_attention=true"),
+    *("model.decoder.num_layers=2", "model.decoder.self_attention=true"),
 ]
 JOINT = ["tokenizer.joint=true", "model.tied_embeddings=all"]
 OTHERS = {
     ("additive", "bahdanau"): OPTIONS,
-    ("location-normalizer=sparsemax", "bahdanau"): [*OPTIONS, "model.bridge=mean"],
+    ("location-normalizer=sparsemax", "bahdanau"): OPTIONS,
     ("location", "conditional"): OPTIONS,
     ("none", "input_feeding"): OPTIONS,
     ("dot", "input_feeding"): JOINT,
-    ("multihead-normalizer=entmax15", "conditional"): ["model.bridge=zero", *JOINT],
+    ("multihead-normalizer=entmax15", "bahdanau"): JOINT,
     ("uniform", "luong"): ["model.tied_embeddings=none"],
 }
 CASES = [

@@ -106,7 +106,7 @@ def test_translations_are_those_of_the_exported_model(shown, exported, decoding)
     [
         [
             *("attention=multihead", "attention.num_heads=2", "model.encoder.num_layers=2"),
-            *("model.decoder.form=luong", "model.decoder.input_feeding=true"),
+            *("model.form=luong", "model.input_feeding=true"),
         ],
         ["attention=none", "model.decoder.self_attention=true", "tokenizer.normalization=nmt_nfkc"],
     ],

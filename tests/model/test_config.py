@@ -1,35 +1,25 @@
 import dataclasses
 
 import pytest
-from tiny_models import decoder_config, encoder_config
+from tiny_models import model_config
+
+from seq2seq.model.config import DecoderConfig, EncoderConfig
 
 
 @pytest.mark.parametrize("form", ["bahdanau", "conditional"])
 def test_input_feeding_needs_the_luong_form(form):
-    message = rf"input_feeding=true needs model\.decoder\.form=luong, not {form}; set it to false"
+    message = rf"^model\.input_feeding=true needs model\.form=luong, not {form}; set it to false"
     with pytest.raises(ValueError, match=message):
-        dataclasses.replace(decoder_config(form), input_feeding=True)
+        dataclasses.replace(model_config("input_feeding"), form=form)
 
 
-@pytest.mark.parametrize(
-    ("configure", "size"),
-    [
-        (decoder_config, r"model\.decoder\.hidden_size=6"),
-        (encoder_config, r"2 \* model\.encoder\.hidden_size=10"),
-    ],
-)
-def test_heads_must_divide_the_state_only_with_self_attention(configure, size):
-    off = dataclasses.replace(configure(), self_attention_heads=4)
-
-    with pytest.raises(ValueError, match=rf"self_attention_heads=4 must divide {size}"):
-        dataclasses.replace(off, self_attention=True)
+@pytest.mark.parametrize(("size", "num_heads"), [(256, 4), (6, 2), (7, 1)])
+def test_heads_of_the_self_attention_divide_the_state(size, num_heads):
+    assert DecoderConfig(hidden_size=size).self_attention_heads == num_heads
+    assert EncoderConfig(hidden_size=size).self_attention_heads == min(2 * num_heads, 4)
 
 
-@pytest.mark.parametrize(
-    ("configure", "section"), [(decoder_config, "decoder"), (encoder_config, "encoder")]
-)
-def test_residual_connections_of_one_layer_are_an_error(configure, section):
-    message = rf"model\.{section}\.residual=true connects layers, but .*num_layers=1; set"
-    with pytest.raises(ValueError, match=message):
-        configure(residual=True)
-    assert configure(residual=True, num_layers=2).residual
+def test_residual_connections_need_two_layers_on_one_side():
+    with pytest.raises(ValueError, match=r"^model\.residual=true connects layers, but encoder"):
+        model_config(residual=True)
+    assert model_config(residual=True, num_layers=2).residual

@@ -148,7 +148,7 @@ def test_input_feeding_starts_from_a_zero_readout():
 
     _, state = model.encode(batch.source_ids, batch.source_mask)
 
-    assert torch.equal(state.feedback, torch.zeros(3, 9).double())
+    assert torch.equal(state.feedback, torch.zeros(3, 6).double())
 
 
 def test_word_dropout_drops_the_whole_embedding_of_a_token():

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from tiny_models import SOURCE_VOCABULARY_SIZE, encoder_config, tiny_batch
+from tiny_models import SOURCE_VOCABULARY_SIZE, model_config, tiny_batch
 from torch import nn
 from torch.testing import assert_close
 
@@ -12,7 +12,7 @@ from seq2seq.model.encoder import Encoder
 def make_encoder(*, dtype=torch.float64, **options):
     torch.manual_seed(1)
     embedding = nn.Embedding(SOURCE_VOCABULARY_SIZE, 8, padding_idx=0)
-    return Encoder(encoder_config(**options), embedding=embedding).to(dtype)
+    return Encoder(model_config(**options), embedding=embedding).to(dtype)
 
 
 @pytest.mark.parametrize("option", ["layer_norm", "self_attention"])

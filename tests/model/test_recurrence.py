@@ -1,11 +1,9 @@
-# R=4 rows of B=2 sentences, T=4, E=7 embedding, H=6 hidden, C=10 context, F=9 readout, S=5
-
-import dataclasses
+# R=4 rows of B=2 sentences, T=4, E=8 embedding, H=6 hidden, C=10 context, F=6 readout, S=5
 
 import pytest
 import torch
 from tiny_attention import attention_config
-from tiny_models import FORMS, decoder_config
+from tiny_models import FORMS, model_config
 from torch import nn
 from torch.testing import assert_close
 
@@ -42,11 +40,11 @@ class Setting:
     def __init__(self, form, *, num_layers=1, residual=False):
         torch.manual_seed(1)
         self.attention = RecordingAttention()
-        config = decoder_config(form, num_layers=num_layers, residual=residual)
+        config = model_config(form, num_layers=num_layers, residual=residual)
         self.recurrence = build_recurrence(config, attention=self.attention).double()
-        self.embedded = torch.randn(4, 7).double()
+        self.embedded = torch.randn(4, 8).double()
         self.hidden = tuple(torch.randn(4, 6).double() for _ in range(num_layers))
-        self.feedback = torch.randn(4, 9).double()
+        self.feedback = torch.randn(4, 6).double()
         keys = torch.randn(2, 5, 10).double()
         self.memory = Memory(keys, keys, torch.ones(2, 5, dtype=torch.bool))
 
@@ -149,11 +147,11 @@ def test_select_returns_the_given_rows_in_the_given_order():
 def test_readout_is_the_tanh_of_a_projection_of_refined_state_context_and_embedding(option):
     torch.manual_seed(1)
     has_norm, refines = option == "layer_norm", option == "self_attention"
-    config = dataclasses.replace(decoder_config(), layer_norm=has_norm, self_attention=refines)
+    config = model_config(layer_norm=has_norm, self_attention=refines)
     readout = Readout(config, context_size=10).double()
     for parameter in readout.parameters():
         nn.init.normal_(parameter, std=0.5)
-    hidden, *others = (torch.randn(3, 4, size).double() for size in (6, 10, 7))
+    hidden, *others = (torch.randn(3, 4, size).double() for size in (6, 10, 8))
 
     readouts = readout(hidden, *others)
 
@@ -161,6 +159,6 @@ def test_readout_is_the_tanh_of_a_projection_of_refined_state_context_and_embedd
     weight, bias = readout.projection.parameters()
     projected = torch.cat((refined, *others), dim=-1) @ weight.T + bias
     if has_norm:
-        projected = nn.functional.layer_norm(projected, (9,), *readout.norm.parameters())
-    assert readouts.shape == (3, 4, 9)
+        projected = nn.functional.layer_norm(projected, (6,), *readout.norm.parameters())
+    assert readouts.shape == (3, 4, 6)
     assert_close(readouts, projected.tanh())

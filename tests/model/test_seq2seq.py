@@ -1,16 +1,13 @@
-import dataclasses
-
 import pytest
 import torch
 from tiny_attention import attention_config
 from tiny_models import (
     assert_gradients_close,
-    decoder_config,
-    encoder_config,
     every_form,
     every_type,
     every_type_and_form,
     gradients_of,
+    model_config,
     run_forward,
     summed_loss,
     tiny_batch,
@@ -19,7 +16,7 @@ from tiny_models import (
 from torch.testing import assert_close
 
 from seq2seq.kernels.vocabulary_loss import vocabulary_loss
-from seq2seq.model.config import Bridge, ModelConfig, TiedEmbeddings
+from seq2seq.model.config import TiedEmbeddings
 from seq2seq.model.seq2seq import Seq2Seq
 
 # B=3, S=5, T=4
@@ -93,41 +90,19 @@ def test_calls_store_nothing_on_the_model(form):
 
 
 # B=3, S=5, H=6
-every_bridge = pytest.mark.parametrize("bridge", Bridge)
-
-
 @pytest.mark.parametrize("num_layers", [1, 2])
-@pytest.mark.parametrize("bridge", [Bridge.projection, Bridge.mean])
-def test_bridge_reads_the_last_state_of_each_direction_or_the_mean_of_the_real_ones(
-    bridge, num_layers
-):
-    model = tiny_model(attention_config("additive"), num_layers=num_layers, bridge=bridge)
-    batch = tiny_batch()
+def test_bridge_reads_the_last_state_of_each_direction(num_layers):
+    model, batch = tiny_model(attention_config("additive"), num_layers=num_layers), tiny_batch()
 
     _, state = model.encode(batch.source_ids, batch.source_mask)
 
-    states, read = model.encoder(batch.source_ids, batch.source_mask)
-    if bridge is Bridge.mean:
-        lengths = batch.source_mask.sum(1).tolist()
-        means = [row[:length].mean(0) for row, length in zip(states, lengths, strict=True)]
-        read = torch.stack(means)
-    assert_close(torch.cat(state.hidden, dim=1), model.bridge.projection(read).tanh())
+    _, last = model.encoder(batch.source_ids, batch.source_mask)
+    assert_close(torch.cat(state.hidden, dim=1), model.bridge.projection(last).tanh())
 
 
-def test_zero_bridge_starts_from_zeros_without_parameters():
-    model = tiny_model(attention_config("additive"), num_layers=2, bridge=Bridge.zero)
-    batch = tiny_batch()
-
-    _, state = model.encode(batch.source_ids, batch.source_mask)
-
-    assert torch.equal(torch.stack(state.hidden), torch.zeros(2, 3, 6).double())
-    assert list(model.bridge.parameters()) == []
-
-
-@every_bridge
 @pytest.mark.parametrize("is_rounded", [False, True])
-def test_bridge_of_an_empty_source_is_finite_in_single_precision(bridge, is_rounded):
-    model = tiny_model(attention_config("additive"), bridge=bridge, dtype=torch.float32)
+def test_bridge_of_an_empty_source_is_finite_in_single_precision(is_rounded):
+    model = tiny_model(attention_config("additive"), dtype=torch.float32)
 
     with torch.autocast("cpu", torch.bfloat16, enabled=is_rounded):
         _, state = model.encode(torch.zeros(2, 3).long(), torch.zeros(2, 3).bool())
@@ -139,26 +114,8 @@ def test_bridge_of_an_empty_source_is_finite_in_single_precision(bridge, is_roun
 # B=3, S=5, T=4
 
 
-def model_config(
-    form="bahdanau",
-    *,
-    tied=TiedEmbeddings.none,
-    bridge=Bridge.projection,
-    layer_norm=False,
-    self_attention=False,
-    **sizes,
-):
-    """Return a config whose embeddings may be tied; `sizes` are the decoder's."""
-    options = {"num_layers": 2, "layer_norm": layer_norm, "self_attention": self_attention}
-    encoder, decoder = encoder_config(**options), decoder_config(form, **options)
-    sizes = {"embedding_size": 8, "readout_size": 8} | sizes
-    return ModelConfig(
-        name="tiny",
-        encoder=encoder,
-        decoder=dataclasses.replace(decoder, **sizes),
-        bridge=bridge,
-        tied_embeddings=tied,
-    )
+def two_layers(form="bahdanau", **options):
+    return model_config(form, num_layers=2, **options)
 
 
 def build(config, *, attention="additive", source=13, target=13, seed=1):
@@ -176,7 +133,7 @@ def build(config, *, attention="additive", source=13, target=13, seed=1):
     [(TiedEmbeddings.none, 3), (TiedEmbeddings.decoder, 2), (TiedEmbeddings.all, 1)],
 )
 def test_tied_embeddings_share_one_matrix(tied, num_matrices):
-    model = build(model_config(tied=tied))
+    model = build(two_layers(tied_embeddings=tied))
 
     matrices = (model.encoder.embedding, model.decoder.embedding, model.decoder.output)
     assert len({matrix.weight.data_ptr() for matrix in matrices}) == num_matrices
@@ -184,32 +141,15 @@ def test_tied_embeddings_share_one_matrix(tied, num_matrices):
     assert shared == [tied is TiedEmbeddings.all, True, tied is not TiedEmbeddings.none]
 
 
-@pytest.mark.parametrize(
-    ("tied", "sizes", "wrong", "embedding_size"),
-    [
-        ("decoder", {"readout_size": 9}, "decoder.readout_size=9", 8),
-        ("all", {"readout_size": 9}, "decoder.readout_size=9", 8),
-        ("all", {"embedding_size": 7, "readout_size": 7}, "encoder.embedding_size=8", 7),
-    ],
-)
-def test_sizes_must_fit_a_tied_matrix(tied, sizes, wrong, embedding_size):
-    message = (
-        rf"model\.{wrong} must equal model\.decoder\.embedding_size={embedding_size} where "
-        rf"model\.tied_embeddings={tied}"
-    )
-    with pytest.raises(ValueError, match=message):
-        model_config(tied=TiedEmbeddings(tied), **sizes)
-
-
 def test_two_vocabularies_cannot_share_one_matrix():
     with pytest.raises(ValueError, match="tied_embeddings=all needs one vocabulary for both"):
-        build(model_config(tied=TiedEmbeddings.all), source=11)
+        build(two_layers(tied_embeddings=TiedEmbeddings.all), source=11)
 
 
 @pytest.mark.parametrize("tied", TiedEmbeddings)
 def test_fewer_target_tokens_are_a_full_output_whose_other_logits_are_minus_infinity(tied):
-    few = build(model_config(tied=tied), source=23, target=13).double()
-    full = build(model_config(tied=tied), source=23, target=23).double()
+    few = build(two_layers(tied_embeddings=tied), source=23, target=13).double()
+    full = build(two_layers(tied_embeddings=tied), source=23, target=23).double()
     given = few.state_dict() | {"decoder.output.weight": few.decoder.output.weight}
     with torch.no_grad():
         for name, value in full.state_dict().items():
@@ -236,7 +176,7 @@ def test_fewer_target_tokens_are_a_full_output_whose_other_logits_are_minus_infi
 
 @pytest.mark.parametrize("tied", TiedEmbeddings)
 def test_every_parameter_starts_as_documented(tied):
-    model = build(model_config(tied=tied, layer_norm=True), attention="gaussian")
+    model = build(two_layers(tied_embeddings=tied, layer_norm=True), attention="gaussian")
 
     for name, parameter in model.named_parameters():
         if "norm" in name or name.endswith("width"):
@@ -257,30 +197,30 @@ def test_every_parameter_starts_as_documented(tied):
 
 
 DROPOUT = {
-    "encoder.word_dropout": ["word_dropout"],
-    "encoder.embedding_dropout": ["embedding_dropout"],
-    "encoder.hidden_dropout": ["gru.between_layers", "self_attention.dropout", "hidden_dropout"],
-    "decoder.word_dropout": ["word_dropout"],
-    "decoder.embedding_dropout": ["embedding_dropout"],
-    "decoder.hidden_dropout": [
-        "recurrence.dropout",
-        "readout.self_attention.dropout",
-        "readout.hidden_dropout",
+    "word_dropout": ["encoder.word_dropout", "decoder.word_dropout"],
+    "dropout": [
+        "encoder.embedding_dropout",
+        "encoder.gru.between_layers",
+        "encoder.self_attention.dropout",
+        "encoder.hidden_dropout",
+        "decoder.embedding_dropout",
+        "decoder.recurrence.dropout",
+        "decoder.readout.self_attention.dropout",
+        "decoder.readout.hidden_dropout",
+        "decoder.readout_dropout",
     ],
-    "decoder.readout_dropout": ["readout_dropout"],
 }
-"""The modules of a side that read each key."""
+"""The modules that read each key."""
 
 
 @every_form
 @pytest.mark.parametrize("key", DROPOUT)
 def test_each_dropout_has_its_probability_and_acts_in_training(form, key):
-    config, (side, name) = model_config(form, self_attention=True), key.split(".")
-    setattr(getattr(config, side), name, 0.5)
+    config = two_layers(form, self_attention=True, **{key: 0.5})
     model, batch = build(config), tiny_batch()
     found = {name: each for name, each in model.named_modules() if getattr(each, "p", 0) > 0}
 
-    assert [*found] == [f"{side}.{place}" for place in DROPOUT[key]]
+    assert [*found] == DROPOUT[key]
     for module in found.values():
         for each in found.values():
             each.p = 0.5 if each is module else 0.0

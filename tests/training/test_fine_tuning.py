@@ -14,7 +14,7 @@ from seq2seq.training.resume import load_initial_checkpoint
 from seq2seq.training.run import run_training
 from seq2seq.training.trainer import Trainer
 
-GENERAL = ("training.max_updates=3", "model.encoder.hidden_dropout=0.1")
+GENERAL = ("training.max_updates=3", "model.dropout=0.1")
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +110,7 @@ def test_a_warning_names_the_tags_that_the_sources_lack(
     [
         ("attention=general", r"attention\.name \(additive -> general\)"),
         ("model.decoder.hidden_size=9", r"model\.decoder\.hidden_size \(8 -> 9\)"),
-        ("model.decoder.form=conditional", r"model\.decoder\.form \(bahdanau -> conditional\)"),
+        ("model.form=conditional", r"model\.form \(bahdanau -> conditional\)"),
         ("tokenizer=words", r"tokenizer\.name \(characters -> words\)"),
     ],
 )
@@ -145,7 +145,6 @@ def test_a_restricted_target_is_trained_saved_averaged_and_fine_tuned(tmp_path, 
         "tokenizer=unigram",
         "tokenizer.vocabulary_size=26",
         f"model.tied_embeddings={tied}",
-        "model.encoder.embedding_size=7",
         "training.max_updates=2",
     )
     # The source has words that the target lacks, and the other way round.
@@ -219,9 +218,7 @@ def test_ids_that_the_languages_do_not_share_are_refused_with_one_matrix(tmp_pat
     write_corpus(tmp_path)
     source = tmp_path / "a.train"
     source.write_text(source.read_text().replace("a", "x"))
-    config = tiny_config(
-        tmp_path, *tokenizers, "model.tied_embeddings=all", "model.encoder.embedding_size=7"
-    )
+    config = tiny_config(tmp_path, *tokenizers, "model.tied_embeddings=all")
 
     with pytest.raises(ValueError, match=r"^model\.tied_embeddings=all needs one vocabulary"):
         run_training(config, tmp_path / "runs" / "tiny")
@@ -231,7 +228,7 @@ def test_ids_that_the_languages_do_not_share_are_refused_with_one_matrix(tmp_pat
 def test_embeddings_begin_with_the_vectors_of_a_file(tmp_path, monkeypatch, caplog):
     caplog.set_level("INFO")
     file = tmp_path / "vectors.txt"
-    file.write_text("a 1 2 3 4 5 6\nno 1 1 1 1 1 1\nc 6 5 4 3 2 1\n")
+    file.write_text("a 1 2 3 4 5 6 7\nno 1 1 1 1 1 1 1\nc 7 6 5 4 3 2 1\n")
 
     drawn, filled = (
         initial_weights(monkeypatch, tmp_path, f"model.encoder.vectors={each}", "overwrite=true")
@@ -241,7 +238,7 @@ def test_embeddings_begin_with_the_vectors_of_a_file(tmp_path, monkeypatch, capl
     expected = drawn["encoder.embedding.weight"].clone()
     tokenizer = prepare_data(tiny_config(tmp_path)).tokenizers.source
     labels = tokenizer.tokens(range(len(tokenizer)))
-    expected[labels.index("a")] = torch.arange(1.0, 7.0)
-    expected[labels.index("c")] = torch.arange(6.0, 0.0, -1)
+    expected[labels.index("a")] = torch.arange(1.0, 8.0)
+    expected[labels.index("c")] = torch.arange(7.0, 0.0, -1)
     assert is_equal(filled, drawn | {"encoder.embedding.weight": expected})
     assert f"model.encoder.vectors: 2 of {len(labels)} tokens found" in caplog.messages

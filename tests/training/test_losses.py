@@ -199,7 +199,6 @@ GUIDED = "training.guided_attention=0.5"
     ("overrides", "message"),
     [
         (["attention=dot", "model.decoder.hidden_size=10"], "^attention=dot: query size 10 "),
-        (["attention=none", "model.bridge=zero"], "^model.bridge=zero with attention=none would "),
         (
             ["attention=none", "decoding=beam", "decoding.coverage_penalty=0.2"],
             r"^decoding\.coverage_penalty=0\.2 needs attention",

@@ -35,16 +35,11 @@ OVERRIDES = (
     "training.ema_decay=0.8",
     "training.coverage_loss=0.5",
     "model.encoder.num_layers=2",
-    "model.encoder.residual=true",
-    "model.encoder.layer_norm=true",
-    "model.encoder.hidden_dropout=0.2",
-    "model.encoder.word_dropout=0.1",
     "model.decoder.num_layers=2",
-    "model.decoder.residual=true",
-    "model.decoder.layer_norm=true",
-    "model.decoder.hidden_dropout=0.2",
-    "model.decoder.readout_dropout=0.2",
-    "model.decoder.word_dropout=0.1",
+    "model.residual=true",
+    "model.layer_norm=true",
+    "model.dropout=0.2",
+    "model.word_dropout=0.1",
 )
 
 
@@ -122,10 +117,7 @@ def corpora(folder: Path) -> tuple[str, ...]:
     return f"data.train={both}", "data.temperature=3"
 
 
-RESTRICTED = (
-    "model.tied_embeddings=all",
-    "model.encoder.embedding_size=7",
-)
+RESTRICTED = ("model.tied_embeddings=all",)
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ def test_every_loss_works_with_scheduled_sampling(folder, precision):
         "training.coverage_loss=0.1",
         "training.teacher_forcing.end=0.2",
         "training.teacher_forcing.updates=1",
-        "model.decoder.readout_dropout=0.3",
+        "model.dropout=0.3",
         f"training.precision={precision}",
     )
 
@@ -261,14 +261,12 @@ def test_dropout_depends_on_seed_update_and_process_alone(folder):
 
 
 def test_a_factor_scales_every_dropout_of_its_update(folder):
-    kinds = ("embedding_dropout", "hidden_dropout", "word_dropout")
-    keys = [f"model.{side}.{kind}" for side in ("encoder", "decoder") for kind in kinds]
+    keys = ("model.dropout", "model.word_dropout", "attention.dropout")
 
     def weights_after(probability: float, *factors: float) -> dict[str, torch.Tensor]:
         subject = setup(
             folder,
-            *(f"{key}={probability}" for key in (*keys, "model.decoder.readout_dropout")),
-            f"attention.dropout={probability}",
+            *(f"{key}={probability}" for key in keys),
             "model.encoder.num_layers=2",
             "model.decoder.num_layers=2",
         )
