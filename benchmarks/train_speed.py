@@ -41,7 +41,7 @@ from seq2seq.training.updates import Updater
 ROOT = Path(__file__).parents[1]
 SIZES = (
     "data=multi30k",
-    "data.vocabulary_size=8000",
+    "tokenizer.vocabulary_size=8000",
     "model.embedding_size=256",
     "model.encoder.hidden_size=512",
     "model.decoder.hidden_size=512",

@@ -7,7 +7,7 @@ from tiny_training import tiny_run
 OVERRIDES = (
     "training.batching.size=32",
     "training.max_epochs=10",
-    "data.dropout=0",
+    "model.dropout=0",
     "training.optimizer.learning_rate=0.01",
     "training.label_smoothing=0",
     "training.schedule.warmup_updates=20",

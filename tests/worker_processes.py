@@ -13,7 +13,7 @@ COMPARABLE = (
     "training.threads=1",
     # Adam divides by the gradients' size and so makes rounding errors of small ones large.
     "training.optimizer.name=sgd",
-    "data.dropout=0",
+    "model.dropout=0",
     "training.optimizer.learning_rate=0.5",
 )
 """Overrides of runs that differ by rounding errors alone, with any number of processes."""

@@ -173,7 +173,7 @@ def compare_cases(part: Part, precisions: list[str]) -> None:
     worst: dict[str, tuple[float, float, str]] = {}
     above: dict[str, list[str]] = {each: [] for each in precisions}
     for name, overrides in CASES.items():
-        config = load_config(*SIZES, "data.dropout=0", *overrides)
+        config = load_config(*SIZES, "model.dropout=0", *overrides)
         batch = draw_batch(guided=name == "guided")
         compare = partial(distances, part, config, batch, precisions)
         found = part.attempt(f"gradients: {name}", compare) or {}
@@ -216,7 +216,7 @@ def compare_real_sizes(part: Part, precisions: list[str]) -> None:
 
 
 def compare_size(part: Part, precisions: list[str], size: int) -> None:
-    config = load_config(*YARDSTICK, f"model.encoder.hidden_size={size}", "data.dropout=0")
+    config = load_config(*YARDSTICK, f"model.encoder.hidden_size={size}", "model.dropout=0")
     batch = draw_batch(128 if part.on_gpu else 4)
     of_encoder = torch.cat(
         [

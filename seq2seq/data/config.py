@@ -12,8 +12,6 @@ from seq2seq.checks import (
     Count,
     FilePath,
     Name,
-    Positive,
-    Probability,
     Range,
     VocabularySize,
     Weight,
@@ -34,11 +32,7 @@ _EXAMPLE = "{news: {files: [my/a.de,my/a.en], weight: 2}, talks: [my/b.tsv]}"
 
 @dataclass(kw_only=True, slots=True, repr=False)
 class DataConfig(Config, section="data"):
-    """Configuration that all kinds of corpora share.
-
-    The fields from `vocabulary_size` to `dropout` are defaults that suit the corpus, for keys of
-    the tokenizer, the model and the training.
-    """
+    """Configuration that all kinds of corpora share."""
 
     is_own_text: ClassVar[bool] = True
     """Whether the text is the user's own, so that its spans may be protected."""
@@ -51,16 +45,6 @@ class DataConfig(Config, section="data"):
     """Language code of the target; data=files takes it from the file extensions."""
     cache_dir: FilePath = "data/cache"
     """Directory that caches tokenizers and token ids."""
-    vocabulary_size: VocabularySize = 8000
-    """Default of `tokenizer.vocabulary_size`."""
-    max_epochs: Count = 20
-    """Default of `training.max_epochs`."""
-    batch_tokens: Count = 1500
-    """Default of `training.batching.size`, in target tokens."""
-    learning_rate: Positive = 0.004
-    """Default of `training.optimizer.learning_rate`."""
-    dropout: Probability = 0.3
-    """Default of `model.dropout`."""
     max_length: Count = 100
     """Maximum number of tokens on a side, without EOS; longer training pairs are skipped."""
 
@@ -88,7 +72,7 @@ class Multi30kConfig(DataConfig):
 
     is_own_text: ClassVar[bool] = False
     root: FilePath
-    """Directory of the files; missing files are downloaded into it."""
+    """Directory that relative paths start from; multi30k downloads missing files into it."""
     test: Name
     """Name of the test set."""
 
@@ -136,7 +120,7 @@ class FilesConfig(DataConfig):
     test: FileSets = None
     """Files of the test set; None: no test set."""
     root: FilePath = "."
-    """Directory that relative paths start from."""
+    """Directory that relative paths start from; multi30k downloads missing files into it."""
     temperature: Annotated[float, Range(1)] = 1.0
     """Sampling temperature: a corpus of n pairs counts as n ** (1 / temperature). Above 1, small
     corpora get a larger share of an epoch."""

@@ -97,9 +97,10 @@ class BeamConfig(DecodingConfig):
 
     name: str = "beam"
     beam_size: _NumHypotheses = 5
-    """Number of hypotheses to keep at each step."""
+    """Number of hypotheses to keep at each step; mbr compares them at the end."""
     n_best: Count = 1
-    """Maximum number of hypotheses to return, at most `beam_size`; they have distinct texts."""
+    """Maximum number of hypotheses to return, at most `beam_size` or the `num_samples` of sampling;
+    they have distinct texts."""
     length_penalty: Annotated[float, Range(0, 40)] = 1.0  # MAX_LENGTH ** 40 is still finite
     """Exponent of the length penalty; 0: no penalty."""
     coverage_penalty: Weight = 0.0
@@ -138,7 +139,7 @@ class MbrConfig(BeamConfig):
 
     name: str = "mbr"
     beam_size: _NumHypotheses = 8
-    """Number of hypotheses to keep at each step and to compare at the end."""
+    """Number of hypotheses to keep at each step; mbr compares them at the end."""
 
     def candidates(self) -> DecodingConfig:
         return replace(self, n_best=self.beam_size)
@@ -159,7 +160,8 @@ class SamplingConfig(DecodingConfig):
     num_samples: _NumHypotheses = 1
     """Number of samples to draw for each sentence."""
     n_best: Count = 1
-    """Maximum number of hypotheses to return, at most `num_samples`; they have distinct texts."""
+    """Maximum number of hypotheses to return, at most `beam_size` or the `num_samples` of sampling;
+    they have distinct texts."""
     seed: int = 1
     """Seed of the random numbers, which also depend on the ids of the sentence."""
 

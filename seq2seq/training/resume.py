@@ -31,7 +31,7 @@ _START_AGAIN = (
 MAY_CHANGE = frozenset(
     {
         *("run_name", "checkpoint_dir", "resume", "overwrite", "plugins"),
-        *("data.root", "data.cache_dir", "data.test", "data.max_epochs"),
+        *("data.root", "data.cache_dir", "data.test"),
         *("training.max_epochs", "training.max_updates", "training.max_minutes"),
         *("training.device", "training.threads", "training.save_every_minutes"),
         *("training.log_every", "training.monitor"),

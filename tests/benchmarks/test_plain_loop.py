@@ -13,7 +13,7 @@ from seq2seq.training.preparation import prepare_data
 
 @pytest.fixture
 def config(tmp_path):
-    return tiny_config(tmp_path, "data.dropout=0")
+    return tiny_config(tmp_path, "model.dropout=0")
 
 
 @pytest.fixture

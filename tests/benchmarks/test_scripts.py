@@ -56,7 +56,7 @@ def test_training_is_compared_by_form_type_kernels_and_with_a_peer(run, small):
 def test_ingredients_are_compared_with_the_base(run, tmp_path):
     sizes = [f"data.num_{part}=20" for part in ("valid", "test")] + ["data.num_train=200"]
     sizes += ["training.batching.size=60", f"data.cache_dir={tmp_path}/cache"]
-    sizes += ["data.vocabulary_size=150", *(f"model.{size}" for size in SIZES)]
+    sizes += ["tokenizer.vocabulary_size=150", *(f"model.{size}" for size in SIZES)]
 
     rows, _ = run("ingredient_speed", "--intervals=1", *sizes)
 

@@ -79,7 +79,7 @@ def test_a_search_maximises_the_validation_score_and_chooses_the_same_values_aga
     scores = [(each["valid"]["bleu"], each["valid"]["loss"]) for each in first.values()]
     # A BLEU below 1 compares nothing.
     assert best.best_value == max(bleu if bleu >= 1 else -loss for bleu, loss in scores)
-    assert set(best.best_params) == {"training.optimizer.learning_rate", "data.dropout"}
+    assert set(best.best_params) == {"training.optimizer.learning_rate", "model.dropout"}
     assert set(best.best_params) <= set(leaderboard(work)[0])
     assert all(f"-{key}-" in name for name in first for key in best.best_params)
     code, _, err = train(*search)

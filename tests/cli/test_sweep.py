@@ -242,7 +242,7 @@ def test_an_unknown_baseline_does_not_cost_the_tables(tmp_path, capsys):
 @pytest.mark.parametrize(("baseline", "values"), [(0.1, ("0.1", "0.2")), (True, ("true", "false"))])
 def test_a_baseline_may_be_a_number_or_a_truth_value(tmp_path, baseline, values):
     for value in values:
-        write_run(tmp_path / f"0-{value}", f"data.dropout={value}", bleu=30.0 - len(value))
+        write_run(tmp_path / f"0-{value}", f"model.dropout={value}", bleu=30.0 - len(value))
 
     summarise(tmp_path, baseline=baseline)
 

@@ -59,7 +59,7 @@ def test_each_key_of_each_command_has_a_meaning(rows: list[re.Match[str]]) -> No
         ("decoding.beam_size", "at least 1 and at most 10,000; `5`; Only with `decoding=beam`"),
         ("attention.size", "or `null`; `256`; Only with `attention=gaussian`"),
         ("tokenizer.normalization", "`identity`, `nfc`; `nfc`; `identity`: No change"),
-        ("tokenizer.vocabulary_size", "integer; `600`; (`${data.vocabulary_size}`); Maximum"),
+        ("tokenizer.vocabulary_size", "integer; `600`; `8000` with `data=files`; Maximum"),
         ("data.train", "list or dictionary of files; required; Only with `data=files`"),
         ("checkpoint", "a file, or several; required; ensemble"),
     ],

@@ -29,7 +29,7 @@ def test_what_only_bounds_shows_or_scores_a_run_may_change() -> None:
         *FILES,
         *("resume=true", "run_name=other", "checkpoint_dir=/elsewhere", "plugins=[]"),
         *("data.root=/elsewhere", "data.cache_dir=/elsewhere", "data.test=[c.tsv]"),
-        *("data.max_epochs=40", "training.max_updates=900", "training.max_minutes=3"),
+        *("training.max_epochs=40", "training.max_updates=900", "training.max_minutes=3"),
         *("training.device=cpu", "training.threads=1", "training.save_every_minutes=1"),
         *("training.log_every=7", "training.monitor=wandb"),
         "training.validation.num_samples=0",

@@ -28,7 +28,7 @@ from seq2seq.training.updates import (
     build_optimizer,
 )
 
-NO_DROPOUT = ("data.dropout=0",)
+NO_DROPOUT = ("model.dropout=0",)
 
 
 @pytest.fixture(scope="module")
