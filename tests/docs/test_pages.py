@@ -480,7 +480,7 @@ def test_help_fits_a_terminal_and_names_keys_and_choices_that_exist(
     known = keys_of(config) | {"data.train", "decoding.beam_size", "decoding.n_best", "model_size"}
     rows = [re.match(r"  ([a-z_.]+(?:, [a-z]+)*)  ", line) for line in lines]
     named = [key for row in rows if row for key in row[1].split(", ")]
-    assert len(named) >= 7  # score has no more
+    assert len(named) >= 6  # score has no more
     assert [key for key in named if key not in known] == []
     for group in {"attention", "data", "decoding", "model", "model_size", "tokenizer"} & {*named}:
         types = config_groups().get(group, {}).items()
