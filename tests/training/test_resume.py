@@ -10,8 +10,9 @@ import torch
 from same_run import Killed, act_in, assert_equal, assert_same_run, kill_in
 from tiny_training import read_scalars, tiny_run, write_corpus
 
-from seq2seq.data.batching import SampledCorpus
+from seq2seq.data.batching import SampledCorpus, batches_by_length
 from seq2seq.runtime.process import Interrupted
+from seq2seq.training import validation
 from seq2seq.training.run_directory import RunDirectory
 from seq2seq.training.trainer import Trainer
 from seq2seq.training.updates import Updater
@@ -41,6 +42,14 @@ OVERRIDES = (
     "model.dropout=0.2",
     "model.word_dropout=0.1",
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_batches():
+    """Score in batches of two, so that a signal may come between them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(validation, "batches_by_length", lambda rows, _: batches_by_length(rows, 2))
+        yield
 
 
 @pytest.fixture(scope="module")
