@@ -32,13 +32,14 @@ SMALL = (
     "training.max_epochs=3",
     "training.schedule.warmup_updates=2",
     "training.validation.num_samples=0",
+    "training.validation.every_updates=6",
     "training.precision=fp32",
     "training.device=cpu",
     "training.log_every=2",
     "decoding.max_length_ratio=1.0",
     "decoding.max_length_offset=2",
 )
-"""22 pairs in batches of 4 make 6 updates per epoch."""
+"""22 pairs in batches of 4 make 6 updates per epoch, and a validation at its end."""
 
 
 def write_corpus(folder: Path, *, num_train: int = NUM_TRAIN) -> None:

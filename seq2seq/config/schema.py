@@ -111,7 +111,8 @@ class ValidationConfig(Config, section="training.validation"):
     """Intervals of validation, and the use of its results."""
 
     every_updates: Count | None
-    """Number of updates between validations; None: validate at the end of every epoch."""
+    """Number of updates between validations; None: validate in the middle of each tenth of the
+    budget, at least 20 updates apart."""
     metric: Metric
     """Metric that chooses the best checkpoint."""
     patience: Count | None

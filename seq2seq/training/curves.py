@@ -135,7 +135,12 @@ class TensorBoard:
             num_heads, num_rows, _ = best.attention_weights.shape
             for head in range(num_heads if num_rows else 0):
                 weights = best.attention_weights[head : head + 1]
-                figure = attention_figure(weights, translation.source_tokens, best.tokens)
+                figure = attention_figure(
+                    weights,
+                    translation.source_tokens,
+                    best.tokens,
+                    title=f"{translation.source}\n{best.text}",
+                )
                 name = tag if num_heads == 1 else f"{tag}/head_{head + 1}"
                 self._add_image(name, figure, update)
 
@@ -150,6 +155,7 @@ class TensorBoard:
 
     def _add_image(self, tag: str, figure: "Figure", update: int) -> None:
         png = io.BytesIO()
+        figure.dpi *= 2  # TensorBoard enlarges the images
         figure.savefig(png, format="png")
         width, height = figure.canvas.get_width_height()
         image = Summary.Image(

@@ -8,6 +8,9 @@ from seq2seq.config.schema import TrainingConfig
 
 _PLATEAU = 2
 """Number of validations without an improvement that count as a plateau."""
+_LEAST_UPDATES = 20
+"""Fewest updates between two validations that the budget asks for, since each takes the time of
+many updates."""
 
 
 class UpdateResult(NamedTuple):
@@ -85,6 +88,8 @@ class Progress:
     """Updates of the kept checkpoints that the last validation has replaced."""
     validated_update: int = 0
     """Update of the last validation."""
+    validated_tenth: int = 0
+    """Number of validations that the budget had asked for at the last one."""
     interval: Interval = field(default_factory=Interval)
 
     @property
@@ -123,7 +128,14 @@ class Progress:
     def validation_is_due(self, config: TrainingConfig) -> bool:
         """Return whether validation comes after this update."""
         every = config.validation.every_updates
-        return self.updates_of_epoch == 0 if every is None else self.update % every == 0
+        if every is not None:
+            return self.update % every == 0
+        is_apart = self.update - self.validated_update >= _LEAST_UPDATES
+        return is_apart and self.due_tenth(config) > self.validated_tenth
+
+    def due_tenth(self, config: TrainingConfig) -> int:
+        """Return how many validations the used budget asks for: one per tenth, in its middle."""
+        return int(10 * self.share(config) + 0.5)
 
     def count_update(self, result: UpdateResult) -> None:
         """Count an update."""
@@ -145,6 +157,7 @@ class Progress:
             config: Number of checkpoints to keep.
         """
         self.validated_update = self.update
+        self.validated_tenth = self.due_tenth(config)
         is_better = not self.best or value > self.best[0][0]
         self.since_best = 0 if is_better else self.since_best + 1
         if self.since_best and self.since_best % _PLATEAU == 0:

@@ -245,7 +245,10 @@ def continue_training(trainer: Trainer, state: TrainingState) -> None:
                 "written; restore them, or choose another run_name and begin with these weights: "
                 f"init_from={path}"
             )
-    trainer.progress = Progress.from_dict(state["progress"])
+    progress = trainer.progress = Progress.from_dict(state["progress"])
+    # With a larger budget, less of it is used.
+    due = progress.due_tenth(trainer.config.training)
+    progress.validated_tenth = min(progress.validated_tenth, due)
     trainer.updater.load_state(state["updater"])
     # Another number of processes may change the number of updates per epoch.
-    trainer.progress.continue_epoch(len(trainer.groups_of_epoch()))
+    progress.continue_epoch(len(trainer.groups_of_epoch()))

@@ -3,6 +3,7 @@
 import functools
 import logging
 import math
+import textwrap
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from seq2seq.evaluation.measures import MEASURES
+from seq2seq.special_tokens import SPACE_LABEL
 
 # Matplotlib takes half a second to load, so the functions that draw import it.
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ FONT_SIZE = 9.0
 """Size of text in points."""
 NARROW_LETTER, WIDE_LETTER = 0.65 * FONT_SIZE / 72, 1.05 * FONT_SIZE / 72
 GAP = 0.12
+LINE = 0.16
+"""Height of a line of the title."""
 AXIS_TITLE = 0.25
 BAR = 0.36
 HEAD_WIDTH = 2.4
@@ -44,16 +48,22 @@ MAX_MEASURES = 3
 
 
 def attention_figure(
-    attention_weights: Tensor, source_tokens: Sequence[str], target_tokens: Sequence[str]
+    attention_weights: Tensor,
+    source_tokens: Sequence[str],
+    target_tokens: Sequence[str],
+    *,
+    title: str = "",
 ) -> "Figure":
     """Draw one panel for each head: source on top, target on the left, dark cells for high weights.
 
-    A character that no installed font has is drawn as a box, with one warning.
+    The sign for the beginning of a word becomes a space. A character that no installed font has is
+    drawn as a box, with one warning.
 
     Args:
         attention_weights: (N, T, S), from 0 to 1.
         source_tokens: A label for each column.
         target_tokens: A label for each row.
+        title: Text above the panels, such as the sentences.
 
     Raises:
         ValueError: There are no heads or no tokens, or the labels are those of another sentence.
@@ -77,7 +87,8 @@ def attention_figure(
             f"each, not {len(target_tokens)} and {len(source_tokens)}; give the labels of one "
             "sentence"
         )
-    families, boxes = choose_fonts([*source_tokens, *target_tokens])
+    families, boxes = choose_fonts([*source_tokens, *target_tokens, *title.splitlines()])
+    boxes[ord(SPACE_LABEL)] = " "
     source, target = (
         [_shorten(token).translate(boxes) for token in tokens]
         for tokens in (source_tokens, target_tokens)
@@ -89,20 +100,31 @@ def attention_figure(
     left, top = (_longest(labels) + GAP + AXIS_TITLE for labels in (target, source))
     cells_width, cells_height = CELL * num_columns, CELL * num_rows
     width = columns * (left + cells_width + GAP)
-    height = rows * (top + cells_height + GAP)
+    heading = _wrap(title.translate(boxes), width - 2 * GAP)
+    title_height = GAP * bool(heading) + LINE * len(heading)
+    height = title_height + rows * (top + cells_height + GAP)
     scale = min(1.0, MAX_SIDE / width, MAX_SIDE / height)
     figure = _figure(scale * width, scale * height)
     grid = {
         "left": left / width,
         "right": 1 - GAP / width,
         "bottom": GAP / height,
-        "top": 1 - top / height,
+        "top": 1 - (title_height + top) / height,
         "wspace": (GAP + left) / cells_width,
         "hspace": (GAP + top) / cells_height,
     }
     panels = figure.subplots(rows, columns, squeeze=False, gridspec_kw=grid).flat
     for axes in panels[num_heads:]:
         axes.remove()
+    figure.text(
+        GAP / width,
+        1 - GAP / height,
+        "\n".join(heading),
+        va="top",
+        parse_math=False,
+        family=families,
+        fontsize=scale * FONT_SIZE,
+    )
     for head, weights in enumerate(attention_weights.float().tolist()):
         axes = panels[head]
         axes.imshow(weights, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
@@ -170,6 +192,12 @@ def _figure(width: float, height: float) -> "Figure":
 
 def _shorten(label: str) -> str:
     return label if len(label) <= MAX_LABEL else label[: MAX_LABEL - 1] + "\u2026"
+
+
+def _wrap(text: str, width: float) -> list[str]:
+    """Break a text into lines of at most a width in inches."""
+    characters = max(int(width / NARROW_LETTER), 1)
+    return [line for each in text.splitlines() for line in textwrap.wrap(each, characters)]
 
 
 def _longest(labels: Iterable[str]) -> float:

@@ -32,6 +32,24 @@ def after(updates: int, *, updates_per_epoch: int = 5) -> Progress:
     return progress
 
 
+@pytest.mark.parametrize(
+    ("budget", "updates_per_epoch", "due"),
+    [
+        ({"max_updates": 1000}, 5, [50, 150, 250, 350, 450, 550, 650, 750, 850, 950]),
+        ({"max_epochs": 2}, 459, [46, 138, 230, 322, 414, 505, 597, 689, 781, 873]),
+        ({"max_updates": 100}, 5, [20, 40, 60, 80, 100]),  # not more often than every 20 updates
+    ],
+)
+def test_validations_divide_the_budget(budget, updates_per_epoch, due):
+    config, progress, found = training(**budget), after(0, updates_per_epoch=updates_per_epoch), []
+    while progress.share(config) < 1:
+        progress.count_update(RESULT)
+        if progress.validation_is_due(config):
+            found.append(progress.update)
+            progress.count_validation(1.0, config)
+    assert found == due
+
+
 def test_an_update_counts_in_total_and_in_the_interval():
     progress = after(3)
     overflow = RESULT._replace(gradient_norm=math.inf)  # of fp16; it has no norm

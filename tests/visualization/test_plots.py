@@ -47,6 +47,25 @@ def test_each_head_has_a_panel_with_its_weights_and_its_number(num_heads):
     assert {axes.get_ylabel() for axes in figure.axes} == {"target"}
 
 
+def test_the_title_stands_above_the_panels_in_lines_that_fit():
+    title = "Der Hund sieht die Katze nicht.\nThe dog does not see the cat."
+
+    figure = attention_figure(make_weights(1), SOURCE, TARGET, title=title)
+
+    draw(figure)
+    [text] = figure.texts
+    assert text.get_text().split() == title.split()
+    inside, panel = text.get_window_extent(), figure.axes[0].get_tightbbox()
+    assert figure.bbox.x0 <= inside.x0 and inside.x1 <= figure.bbox.x1
+    assert panel.y1 <= inside.y0 and inside.y1 <= figure.bbox.y1
+
+
+def test_the_sign_for_a_space_is_drawn_as_a_space():
+    [axes] = attention_figure(make_weights(1), ["\u2581ein", *SOURCE[1:]], TARGET).axes
+
+    assert texts(axes.get_xticklabels())[0] == " ein"
+
+
 def test_source_labels_the_columns_on_top_and_target_the_rows():
     [axes] = attention_figure(make_weights(1), SOURCE, TARGET).axes
 
