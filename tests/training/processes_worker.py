@@ -68,6 +68,8 @@ def prepare(patch: pytest.MonkeyPatch, step: dict) -> None:
         act_in(patch, Updater, "update_weights", call=step["kill"][2], action=kill)
     wait = partial(say_and_wait, Path(f"waiting-{rank}"))
     act_in(patch, Updater, "update_weights", call=step.get("wait_at", 0), action=wait)
+    if "wait_in_batch" in step:  # a signal stops a validation between two batches
+        patch.setitem(Evaluator.__init__.__kwdefaults__, "batch_size", 1)
     act_in(patch, Evaluator, "_read", call=step.get("wait_in_batch", 0), action=wait)
 
 
