@@ -166,14 +166,15 @@ class CertaintyCorrelation(Measure):
 
     def rows(self, sentences: Sentences) -> ArrayLike:
         found = outcomes(measure(sentences, ["certainty", "chrf"]))
-        x, y = (ranks(each) / len(each) for each in found)
+        x, y = (ranks(each) - (len(each) - 1) / 2 for each in found)  # their sums are 0
         return np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], axis=1)
 
     def score(self, statistics: Array) -> Array:
-        """Return the correlation of the ranks, which are those in the whole corpus."""
+        """Return the correlation of the ranks in the whole corpus; 0 if all are equal."""
         number, x, y, xx, yy, xy = np.moveaxis(statistics, -1, 0)
         variances = (number * xx - x * x) * (number * yy - y * y)
-        return ratio(np.stack([number * xy - x * y, np.sqrt(variances)], axis=-1))
+        correlations = (number * xy - x * y) / np.sqrt(np.where(variances > 0, variances, np.inf))
+        return np.clip(correlations, -1, 1)
 
 
 class Loss(Measure):

@@ -114,3 +114,9 @@ def test_the_measure_is_the_rank_correlation_of_the_corpus() -> None:
     expected = 1 - 6 * (differences**2).sum() / (5 * 24)  # of five values, none equal
     assert rank_correlation(*found) == pytest.approx(expected)
     assert total_scores(statistics)["certainty_correlation"] == pytest.approx(expected)
+
+
+def test_the_measure_is_0_if_all_translations_are_equally_certain() -> None:
+    texts = ["a dog runs", "a dog", "the cat sleeps"]
+    sentences = Sentences(translations=texts, references=[texts], certainty=[(-1.0, 5)] * 3)
+    assert total_scores(measure(sentences)).get("certainty_correlation", 0) == 0
