@@ -136,6 +136,10 @@ def log_results(trainer: Trainer, found: FinalScores) -> None:
 
 _RISE = 0.5
 """Minimum gain of BLEU in the last third of a training for BLEU to count as still rising."""
+_LEARNED = 95.0
+"""BLEU from which a larger budget is not worth advising."""
+_LEAST_EPOCHS = 2
+"""Number of times that a text must be read before its curve says whether BLEU still rises."""
 _MEANINGS = {
     10: "almost useless",
     20: "hard to understand",
@@ -151,55 +155,81 @@ def describe_outcome(trainer: Trainer, found: FinalScores) -> str:
     training, done = trainer.config.training, trainer.progress.epochs
     planned = training.max_epochs
     epochs = f"{done:.1f} epochs" if planned is None else f"{done:.1f} of {planned} epochs"
-    falls = training.schedule.name is ScheduleName.cosine
     history = trainer.directory.read_validations()
-    scores, losses = ([each[name] for each in history] for name in ("bleu", "loss"))
+    verdict = _judge_training(
+        [each["bleu"] for each in history],
+        [each["loss"] for each in history],
+        epochs=done,
+        falls=training.schedule.name is ScheduleName.cosine,
+        guessing=math.log(len(trainer.data.tokenizers.target)),
+    )
+    meaning = next((text for most, text in _MEANINGS.items() if found.bleu < most), "very good")
+    return f"{epochs}; {verdict}\nBLEU {found.bleu:.0f}: {meaning}, on text like this"
+
+
+def _judge_training(
+    scores: list[float], losses: list[float], *, epochs: float, falls: bool, guessing: float
+) -> str:
+    """Return whether more training would help.
+
+    Args:
+        scores: Validation BLEU of each validation.
+        losses: Validation loss of each validation.
+        epochs: Number of times that the text was read.
+        falls: Whether the learning rate has fallen to the end of the budget.
+        guessing: Loss of a model that finds all tokens equally probable.
+    """
     earlier, latest = scores[: len(scores) * 2 // 3], scores[len(scores) * 2 // 3 :]
     gain = max(latest, default=0.0) - max(earlier, default=0.0)
-    guessing = math.log(len(trainer.data.tokenizers.target))
     has_improved = losses.index(min(losses)) >= len(earlier)
     if not losses[-1] < guessing:  # so NaN counts as diverged
-        verdict = (
+        return (
             f"the training diverged: the valid loss is {losses[-1]:.3g}, and guessing gives "
             f"{guessing:.3g}; lower training.optimizer.learning_rate, and train a new run"
         )
-    elif not earlier:
-        verdict = "too few validations to tell whether BLEU still rises"
-    elif max(latest) < max(earlier) / 2 and not has_improved:
-        verdict = (
+    if earlier and max(latest) < max(earlier) / 2 and not has_improved:
+        return (
             f"the training became unstable: valid BLEU fell from {max(earlier):.1f} to "
             f"{max(latest):.1f}; lower training.optimizer.learning_rate, and train a new run"
         )
-    elif max(scores) < 1 and has_improved:
-        verdict = "valid BLEU is near 0, so train for more updates or with more text"
-    elif max(scores) < 1:
-        verdict = (
+    if max(scores) >= _LEARNED:
+        return (
+            f"valid BLEU is {max(scores):.1f}, so hardly anything is left to learn from this text"
+        )
+    if epochs < _LEAST_EPOCHS:
+        return (
+            f"the text was read {epochs:.1f} times, which is too little to judge: train for "
+            "several epochs"
+        )
+    if not earlier:
+        return "too few validations to tell whether BLEU still rises"
+    if max(scores) < 1 and has_improved:
+        return "valid BLEU is near 0, so train for more updates or with more text"
+    if max(scores) < 1:
+        return (
             "valid BLEU is near 0, and the valid loss does not fall: lower "
             "training.optimizer.learning_rate, or compare both sides of the training text"
         )
-    elif gain < _RISE and falls and has_improved:
-        verdict = (
+    if gain < _RISE and falls and has_improved:
+        return (
             f"valid BLEU rose by {max(gain, 0.0):.1f} in the last third, as the learning rate fell"
             ", but the valid loss still fell too: a new run with twice the budget shows whether "
             "more time helps"
         )
-    elif gain < _RISE:
-        verdict = (
+    if gain < _RISE:
+        return (
             f"valid BLEU rose by {max(gain, 0.0):.1f} in the last third, so more text or a larger "
             "model will help more than more time"
         )
-    elif falls:
-        verdict = (
+    if falls:
+        return (
             f"valid BLEU still rose by {gain:.1f} in the last third: train a new run with a larger "
             "budget; resuming gains little, because the learning rate has already fallen"
         )
-    else:
-        verdict = (
-            f"valid BLEU still rose by {gain:.1f} in the last third: raise the budget and give "
-            "resume=true"
-        )
-    meaning = next((text for most, text in _MEANINGS.items() if found.bleu < most), "very good")
-    return f"{epochs}; {verdict}\nBLEU {found.bleu:.0f}: {meaning}, on text like this"
+    return (
+        f"valid BLEU still rose by {gain:.1f} in the last third: raise the budget and give "
+        "resume=true"
+    )
 
 
 def _write_texts(

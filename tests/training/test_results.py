@@ -130,6 +130,7 @@ def test_a_small_model_uses_bf16_only_on_request(tmp_path, monkeypatch, asked, t
         ([9.0, 20.0, 20.2], 1.9, "cosine", "rose by 0.2 in the last third, as the learning rate"),
         ([9.0, 20.0, 22.0], 1.9, "cosine", "still rose by 2.0 in the last third: train a new run"),
         ([9.0, 20.0, 22.0], 2.1, "constant", "rose by 2.0 in the last third: raise the budget"),
+        ([9.0, 90.0, 98.0], 1.9, "cosine", "98.0, so hardly anything is left to learn"),
     ],
 )
 def test_the_end_says_whether_more_training_would_help(scores, last_loss, schedule, expected):
@@ -139,13 +140,17 @@ def test_the_end_says_whether_more_training_would_help(scores, last_loss, schedu
     trainer = SimpleNamespace(
         config=config,
         data=SimpleNamespace(tokenizers=SimpleNamespace(target=range(100))),
-        progress=SimpleNamespace(epochs=1.4),
+        progress=SimpleNamespace(epochs=2.4),
         directory=SimpleNamespace(read_validations=lambda: history),
     )
 
     found = describe_outcome(trainer, SimpleNamespace(bleu=22.4))
 
     first, second = found.splitlines()
-    assert first.startswith("1.4 of 2 epochs; ")
+    assert first.startswith("2.4 of 2 epochs; ")
     assert expected in first
     assert second == "BLEU 22: the gist is clear, with many errors, on text like this"
+    trainer.progress.epochs = 1.4
+    early, _ = describe_outcome(trainer, SimpleNamespace(bleu=22.4)).splitlines()
+    told_at_once = ("diverged", "unstable", "hardly")
+    assert ("was read 1.4 times" in early) is not any(each in early for each in told_at_once)
