@@ -3,17 +3,19 @@
 import json
 import logging
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
 from seq2seq.checkpoints.checkpoint import load_checkpoint, save_checkpoint
 from seq2seq.checks import counted
 from seq2seq.config.schema import ScheduleName
+from seq2seq.data.tokenizers.interface import symbol_ids
 from seq2seq.evaluation.confidence import Confidence, choose_confidence
-from seq2seq.evaluation.measures import outcomes
+from seq2seq.evaluation.measures import outcomes, total_scores
 from seq2seq.files.atomic import write_text
 from seq2seq.model.seq2seq import count_parameters
 from seq2seq.runtime.numerics import Numerics
@@ -131,11 +133,13 @@ def log_results(trainer: Trainer, found: FinalScores) -> None:
             f"  {config.source}  {data.sources[index]}",
             f"  {config.target}  {evaluation.translations[index]}",
         ]
-    logger.info("%s", "\n".join([*lines, "", describe_outcome(trainer, found)]))
+    bleu = bleu_of_words(data, evaluation, symbol_ids(trainer.data.tokenizers.target))
+    logger.info("%s", "\n".join([*lines, "", describe_outcome(trainer, bleu)]))
 
 
 _RISE = 0.5
 """Minimum gain of BLEU in the last third of a training for BLEU to count as still rising."""
+_HALF = 0.5
 _LEARNED = 95.0
 """BLEU from which a larger budget is not worth advising."""
 _LEAST_EPOCHS = 2
@@ -150,8 +154,29 @@ _MEANINGS = {
 """Meaning of a BLEU below each number; see the glossary."""
 
 
-def describe_outcome(trainer: Trainer, found: FinalScores) -> str:
-    """Describe whether more training would help, and what the BLEU of a run means to a reader."""
+def bleu_of_words(data: EvaluationSet, evaluation: Evaluation, symbols: Sequence[int]) -> float:
+    """Return BLEU without the sentences of which at least half is symbols that the model copies.
+
+    Codes and addresses say nothing about the words of other sentences.
+
+    Args:
+        data: The scored set.
+        evaluation: Its evaluation.
+        symbols: Target ids of these symbols.
+    """
+    rows = data.encoded.target_rows
+    shares = np.array([np.isin(rows[row], symbols).mean() for row in range(len(rows))])
+    statistics = {"bleu": evaluation.statistics["bleu"][shares < _HALF]}
+    return total_scores(statistics)["bleu"]
+
+
+def describe_outcome(trainer: Trainer, bleu: float) -> str:
+    """Describe whether more training would help, and what a BLEU means to a reader.
+
+    Args:
+        trainer: The trainer, after the training.
+        bleu: BLEU of the test set, or of the validation set if there is no test set.
+    """
     training, done = trainer.config.training, trainer.progress.epochs
     planned = training.max_epochs
     epochs = f"{done:.1f} epochs" if planned is None else f"{done:.1f} of {planned} epochs"
@@ -163,8 +188,8 @@ def describe_outcome(trainer: Trainer, found: FinalScores) -> str:
         falls=training.schedule.name is ScheduleName.cosine,
         guessing=math.log(len(trainer.data.tokenizers.target)),
     )
-    meaning = next((text for most, text in _MEANINGS.items() if found.bleu < most), "very good")
-    return f"{epochs}; {verdict}\nBLEU {found.bleu:.0f}: {meaning}, on text like this"
+    meaning = next((text for most, text in _MEANINGS.items() if bleu < most), "very good")
+    return f"{epochs}; {verdict}\nBLEU {bleu:.0f}: {meaning}, on text like this"
 
 
 def _judge_training(

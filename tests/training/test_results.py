@@ -9,10 +9,17 @@ from tiny_training import saved_weights, tiny_run
 from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.config.schema import load_config
 from seq2seq.config.serialization import load_saved_config
+from seq2seq.data.batching import IdRows
 from seq2seq.evaluation import confidence
-from seq2seq.evaluation.measures import outcomes, total_scores
+from seq2seq.evaluation.measures import (
+    Sentences,
+    measure,
+    outcomes,
+    score_texts,
+    total_scores,
+)
 from seq2seq.inference.translator import Translator
-from seq2seq.training.results import describe_outcome
+from seq2seq.training.results import bleu_of_words, describe_outcome
 from seq2seq.training.run_directory import RunDirectory
 
 ATTENTION = {"entropy", "coverage", "sharpness", "end", "backward"}
@@ -144,13 +151,26 @@ def test_the_end_says_whether_more_training_would_help(scores, last_loss, schedu
         directory=SimpleNamespace(read_validations=lambda: history),
     )
 
-    found = describe_outcome(trainer, SimpleNamespace(bleu=22.4))
+    found = describe_outcome(trainer, 22.4)
 
     first, second = found.splitlines()
     assert first.startswith("2.4 of 2 epochs; ")
     assert expected in first
     assert second == "BLEU 22: the gist is clear, with many errors, on text like this"
     trainer.progress.epochs = 1.4
-    early, _ = describe_outcome(trainer, SimpleNamespace(bleu=22.4)).splitlines()
+    early, _ = describe_outcome(trainer, 22.4).splitlines()
     told_at_once = ("diverged", "unstable", "hardly")
     assert ("was read 1.4 times" in early) is not any(each in early for each in told_at_once)
+
+
+def test_sentences_of_copied_spans_do_not_raise_the_bleu_that_is_judged():
+    texts = ["a dog runs in the park", "KR-7", "see KR-7"]
+    references = ["a dog runs in the snow", "KR-7", "look at KR-7"]
+    statistics = measure(Sentences(translations=texts, references=[references]), ["bleu"])
+    rows = IdRows.of([[4, 5, 6, 7, 8, 9], [20], [10, 11, 20]])  # 20 is a symbol
+    data = SimpleNamespace(encoded=SimpleNamespace(target_rows=rows))
+
+    found = bleu_of_words(data, SimpleNamespace(statistics=statistics), [20, 21])
+
+    assert found == pytest.approx(score_texts(texts[::2], references[::2])["bleu"])
+    assert found < score_texts(texts, references)["bleu"]
