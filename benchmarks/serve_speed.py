@@ -160,11 +160,15 @@ def serving(
         if not found:
             sys.exit(f"the server did not start: {line}{process.stderr.read()}")
         # Somebody must read the access log, or the server would wait.
-        threading.Thread(target=process.stderr.read, daemon=True).start()
+        reader = threading.Thread(target=process.stderr.read, daemon=True)
+        reader.start()
         yield Server(search, name, int(found[1]))
-    finally:
         process.terminate()
-        process.wait(30)
+        reader.join(30)
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
 
 
 async def load(

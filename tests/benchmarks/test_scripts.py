@@ -54,8 +54,8 @@ def test_training_is_compared_by_form_type_kernels_and_with_a_peer(run, small):
 
 
 def test_ingredients_are_compared_with_the_base(run, tmp_path):
-    sizes = [f"data.num_{part}=20" for part in ("valid", "test")] + ["data.num_train=200"]
-    sizes += ["training.batching.size=60", f"data.cache_dir={tmp_path}/cache"]
+    sizes = ["data.num_train=200", "training.batching.size=60"]
+    sizes += [f"data.cache_dir={tmp_path}/cache"]
     sizes += ["tokenizer.vocabulary_size=150", *(f"model.{size}" for size in SIZES)]
 
     rows, _ = run("ingredient_speed", "--intervals=1", *sizes)
@@ -166,7 +166,7 @@ def test_an_exported_model_is_compared_with_its_checkpoint(run, checkpoint_path,
 def test_the_service_is_timed_and_answers_rightly(run, trained):
     sizes = ["--clients=3", "--searches=beam 5", "--requests=6", "--repeats=1"]
 
-    rows, _ = run("serve_speed", f"--checkpoint={trained}", *sizes, "device=cpu", "split=always")
+    rows, _ = run("serve_speed", f"--checkpoint={trained}", *sizes, "device=cpu")
 
     assert [row[2] for row in rows] == ["no batching", "batching"]
     assert [row[-1] for row in rows] == ["0", "0"]
