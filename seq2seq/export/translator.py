@@ -94,7 +94,7 @@ class SubwordTokenizer:
         return len(self._processor)
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        ids: list[list[int]] = self._processor.encode(list(map(self.rules.normalize, lines)))
+        ids: list[list[int]] = self._processor.encode(list(map(self.rules.encoded, lines)))
         return ids
 
     def decode(self, ids: Sequence[int]) -> str:

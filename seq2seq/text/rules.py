@@ -24,14 +24,13 @@ ASIDE = "aside"
 """Name of the pattern whose matches the model does not read, such as emoji that its training text
 never had: they stand before or after the translation."""
 
-# Byte order mark, soft hyphen, zero-width space, word joiner, direction marks, control characters
-# and the symbols of spans. The joiners U+200C and U+200D stay, because Persian and Indic scripts
-# need them.
+# Byte order mark, soft hyphen, zero-width space, word joiner, direction marks, control characters.
+# The joiners U+200C and U+200D stay, because Persian and Indic scripts need them.
 _INVISIBLE = dict.fromkeys(
     [
         *(code for code in range(0xA0) if unicodedata.category(chr(code)) == "Cc"),
         *(0xAD, 0x180E, 0x200B, 0x200E, 0x200F, *range(0x202A, 0x202F)),
-        *(0x2060, *range(0x2066, 0x206A), 0xFEFF, *map(ord, SYMBOLS)),
+        *(0x2060, *range(0x2066, 0x206A), 0xFEFF),
     ]
 )
 _NO_SYMBOLS = dict.fromkeys(map(ord, SYMBOLS))
@@ -131,9 +130,13 @@ class TextRules:
 
     def normalize(self, text: str) -> str:
         """Return the text that spans are looked for in; a symbol in it would stand for a span."""
-        if self.normalizes:
-            return normalize(text)
-        return text.translate(_NO_SYMBOLS) if self.patterns else text
+        if self.normalizes or self.patterns:
+            text = text.translate(_NO_SYMBOLS)
+        return normalize(text) if self.normalizes else text
+
+    def encoded(self, text: str) -> str:
+        """Return the text that a tokenizer encodes, which may have symbols already."""
+        return normalize(text) if self.normalizes else text
 
     def prepare(self, text: str) -> ModelText:
         """Return a source as the model reads it; spans beyond `MAX_SPANS` stay in the text."""

@@ -297,7 +297,7 @@ class RuledTokenizer(_Wrapper):
         self.rules = rules
 
     def _encode(self, lines: Sequence[str], encode: _Encode) -> list[list[int]]:
-        return encode(list(map(self.rules.normalize, lines)))
+        return encode(list(map(self.rules.encoded, lines)))
 
     def words(self, text: str, ids: Sequence[int], source: ModelText = NO_TEXT) -> list[int]:
         owners = self.rules.owners(text, source) or [0]

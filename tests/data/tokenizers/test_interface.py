@@ -10,6 +10,7 @@ from tiny_training import two_corpora
 
 from seq2seq.data.config import CharactersConfig
 from seq2seq.data.tokenizers.interface import (
+    RuledTokenizer,
     SymbolTokenizer,
     TokenizerPair,
     check_tags,
@@ -25,7 +26,9 @@ from seq2seq.data.tokenizers.interface import (
 )
 from seq2seq.data.tokenizers.words import CharacterTokenizer
 from seq2seq.special_tokens import BOS, EOS, PAD, UNK
-from seq2seq.text.rules import split_words
+from seq2seq.text import rules as text_rules
+from seq2seq.text.patterns import PATTERNS
+from seq2seq.text.rules import TextRules, split_words
 
 UNIGRAM = unigram_config()
 CHARACTERS = CharactersConfig(name="characters", vocabulary_size=40, min_frequency=1)
@@ -327,3 +330,13 @@ def test_tags_are_required_if_every_training_corpus_has_one(
         f"({', '.join(required)}); "
     )
     assert [each.startswith(expected) for each in caplog.messages] == [True] * bool(required)
+
+
+def test_symbols_of_a_prepared_text_are_encoded():
+    rules = TextRules(normalizes=True, patterns={"numbers": PATTERNS["numbers"]})
+    tokenizer = RuledTokenizer(CharacterTokenizer([*text_rules.SYMBOLS, *"ab "]), rules)
+    prepared = rules.prepare("a 12\u00a0b")
+
+    [ids] = tokenizer.encode([prepared.text])
+
+    assert "".join(tokenizer.tokens(ids)).count(text_rules.SYMBOLS[0]) == 1
