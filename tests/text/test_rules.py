@@ -52,8 +52,8 @@ def test_text_is_normalized_and_spans_are_found(given, expected):
     text, spans = RULES.prepare(given)[:2]
 
     assert marked(text, spans) == expected
-    assert restore(text, spans) == normalize(given)
-    assert normalize(normalize(given)) == normalize(given)
+    assert restore(text, spans) == RULES.normalize(given)
+    assert RULES.normalize(RULES.normalize(given)) == RULES.normalize(given)
 
 
 def strange_lines():
