@@ -128,7 +128,8 @@ def test_symbols_of_spans_are_tokens_of_their_own_with_exact_spaces():
     text, spans = source.rules.prepare(line)[:2]
     ids = source.encode([text])[0]
 
-    assert [source.tokens(ids).count(symbol) for symbol in SYMBOLS[:7]] == [1] * 7
+    assert len(spans) == 3  # the other numbers and emoji stand inside of words
+    assert [source.tokens(ids).count(symbol) for symbol in SYMBOLS[:3]] == [1] * 3
     assert restore(source.decode(ids), spans) == line
 
 
