@@ -151,7 +151,7 @@ class Certainty(Measure):
     """mean log-probability of a token of the translations, in nats"""
 
     name, title, form, needs = "certainty", "Certainty", ".2f", "certainty"
-    is_detail = is_per_token = True
+    is_slow = is_detail = is_per_token = True
 
     def rows(self, sentences: Sentences) -> ArrayLike:
         return sentences.certainty

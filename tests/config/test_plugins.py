@@ -1,9 +1,11 @@
+import copy
 import pickle
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from hydra.core.config_store import ConfigStore
 from tiny_training import ROOT
 from tiny_translator import make_checkpoint
 
@@ -86,6 +88,8 @@ def place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SEQ2SEQ_PLUGIN_PATH", "")
     monkeypatch.setattr(plugin_modules, "__path__", [])
+    store = ConfigStore.instance()
+    monkeypatch.setattr(store, "repo", copy.deepcopy(store.repo))
     for parts in (base.ATTENTION, registry.SEARCHES, TOKENIZERS):
         monkeypatch.setattr(parts, "_parts", dict(parts._parts))
     before = set(sys.modules)

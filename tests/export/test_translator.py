@@ -49,7 +49,9 @@ def test_translations_are_those_of_the_translator(original, translator, decoding
         places = {tuple(each.ids): each for each in second.hypotheses}
         for old, same_rank in zip(first.hypotheses, second.hypotheses, strict=True):
             assert same_rank.score == pytest.approx(old.score, rel=1e-6, abs=1e-5)
-            new = places[tuple(old.ids)]
+            if (new := places.get(tuple(old.ids))) is None:  # or leave out the last of them
+                assert old.score == pytest.approx(second.hypotheses[-1].score, abs=1e-5)
+                continue
             assert (old.text, old.tokens) == (new.text, new.tokens)
             assert old.finished is new.finished
             assert new.score == pytest.approx(old.score, rel=1e-6, abs=1e-5)

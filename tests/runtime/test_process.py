@@ -206,7 +206,7 @@ def test_a_process_that_lost_another_leaves_it_the_report(report):
 def test_control_characters_of_an_error_are_shown_escaped(capsys):
     report_failure("version \x1b]0;title\x07\r, \x9b2J", is_consequence=False)
 
-    assert capsys.readouterr().err == "error: version \\x1b]0;title\\x07\\x0d, \\x9b2J\n"
+    assert capsys.readouterr().err == "error: version \\x1b]0;title\\x07\\r, \\x9b2J\n"
 
 
 def test_torchrun_reads_the_error(report, tmp_path):

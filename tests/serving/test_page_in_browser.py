@@ -162,7 +162,9 @@ def test_an_error_of_the_service_takes_the_place_of_the_translation(browser, liv
     write(browser, "ja", "JA")
     find(browser, "text").send_keys("x" * 99)
 
-    wait_for(browser, lambda: "has 101 characters, more than 100" in find(browser, "status").text)
+    wait_for(
+        browser, lambda: "the request has more than 100 characters" in find(browser, "status").text
+    )
     assert result(browser) == ""
     assert not find(browser, "details").is_displayed()
     browser.get_log("browser")  # the browser reports status 413

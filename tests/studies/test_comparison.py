@@ -81,7 +81,8 @@ def test_differences_are_those_of_the_results(finished):
     found = compare(finished, pd.Series({"multihead": "none", "none": ""}), [])
 
     assert set(found.index.get_level_values("group")) == {"multihead"}
-    names = ("bleu", "chrf", "ter", "loss", "perplexity", "character_loss")
+    names = ("bleu", "chrf", "ter", "certainty", "certainty_correlation")
+    names += ("loss", "perplexity", "character_loss")
     assert list(found.index.unique("measure")) == [*names]
     means = finished.groupby("group")[[*names]].mean()
     for (name, _), row in found.iterrows():
@@ -101,7 +102,10 @@ def test_measures_per_token_are_compared_only_with_the_same_tokens(finished, mor
     names = set(found.index.get_level_values("measure"))
     assert not {"loss", "perplexity"} & names
     assert {"character_loss", "chrf"} <= names
-    assert notes[0].startswith("Loss, Perplexity, Entropy") and "in 1 of 2 groups" in notes[0]
+    assert (
+        notes[0].startswith("Certainty, Loss, Perplexity, Entropy")
+        and "in 1 of 2 groups" in notes[0]
+    )
 
 
 def test_measures_that_need_no_model_are_compared_without_it(tmp_path):
