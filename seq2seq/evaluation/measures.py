@@ -174,7 +174,7 @@ class CertaintyCorrelation(Measure):
         number, x, y, xx, yy, xy = np.moveaxis(statistics, -1, 0)
         variances = (number * xx - x * x) * (number * yy - y * y)
         correlations = (number * xy - x * y) / np.sqrt(np.where(variances > 0, variances, np.inf))
-        return np.clip(correlations, -1, 1)
+        return np.asarray(np.clip(correlations, -1, 1))
 
 
 class Loss(Measure):

@@ -254,7 +254,7 @@ def test_a_sweeper_gets_the_validation_score(train, corpus, monkeypatch):
         "-m",
         *corpus,
         "training.validation.metric=chrf",
-        "training.max_updates=2",
+        "training.max_updates=20",
         "checkpoint_dir=mine",
     )
 
