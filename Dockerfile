@@ -41,7 +41,7 @@ ENTRYPOINT ["seq2seq-serve", "host=0.0.0.0"]
 FROM service AS onnx
 
 COPY --from=build-onnx /opt/seq2seq /opt/seq2seq
-CMD ["checkpoint=/models/model", "engine=onnx"]
+CMD ["checkpoint=/models/model"]
 
 FROM service
 

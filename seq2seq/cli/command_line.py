@@ -20,7 +20,7 @@ from seq2seq.config.composition import (
     describe_error,
 )
 from seq2seq.config.plugins import KEY, load_plugins
-from seq2seq.runtime.devices import Engine
+from seq2seq.export.folder import is_exported
 from seq2seq.runtime.process import (
     TOO_LARGE,
     LostProcessError,
@@ -80,7 +80,7 @@ def load_command(name: str, config_type: type[_Config], arguments: Sequence[str]
         load_plugins(_read_list(given[KEY]))
     choices: Mapping[str, type[Config]] = {}
     if "decoding" in types:
-        choices = searches_of(given.get("engine", str(values["engine"])))
+        choices = searches_of(_read_list(given.get("checkpoint", "")))
         chosen = given.get("decoding", str(values["decoding"]))
         if chosen not in choices:
             raise ValueError(f"unknown decoding {chosen!r}; one of: {', '.join(sorted(choices))}")
@@ -106,16 +106,16 @@ def load_command(name: str, config_type: type[_Config], arguments: Sequence[str]
     return config_type(**values)
 
 
-def searches_of(engine: str) -> Mapping[str, type[DecodingConfig]]:
-    """Return the searches of an engine; only engine=torch also has the searches of plug-ins."""
-    if engine == Engine.onnx.name:
+def searches_of(checkpoints: Sequence[str]) -> Mapping[str, type[DecodingConfig]]:
+    """Return the searches for some checkpoints; exported folders lack the searches of plug-ins."""
+    if checkpoints and all(map(is_exported, checkpoints)):
         return CONFIG_TYPES
     try:
         from seq2seq.search.registry import decoding_config_types
     except ModuleNotFoundError as error:
         raise ValueError(
-            f"engine=torch needs {error.name}; engine=onnx translates with an exported folder "
-            "and without torch"
+            f"this checkpoint needs {error.name}; without it, only a folder that seq2seq-export "
+            "wrote translates"
         ) from error
     return decoding_config_types()
 

@@ -19,7 +19,7 @@ with imports_in_one_line():
 
 logger = logging.getLogger(__name__)
 
-_PACKAGES = ("onnx", "onnxscript", "onnxruntime")
+_PACKAGES = ("onnx", "onnxscript")
 """Packages that the extra `onnx` installs."""
 _NUM_EXAMPLES = 4
 _CACHE = Path("data/cache")

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 from seq2seq.checks import counted
 from seq2seq.runtime.process import imports_in_one_line
 
-# With engine=onnx, no import here or below may load torch, because an exported model does not need
-# it.
+# No import here or below may load torch, because an exported folder does not need it.
 with imports_in_one_line("serve"):
     from seq2seq.cli.command_line import run_command
-    from seq2seq.export.folder import CHECKPOINT, RUNTIME, ExportPrecision, read_runtime
+    from seq2seq.export.folder import CHECKPOINT, RUNTIME, is_exported, read_runtime
     from seq2seq.files.paths import expand_home, file_sha256
     from seq2seq.files.text import open_lines
-    from seq2seq.runtime.devices import Engine
+    from seq2seq.runtime.devices import Device, Precision
     from seq2seq.runtime.process import keep_freed_memory, log_to_stderr
     from seq2seq.search.config import DecodingConfig
     from seq2seq.serving.models import Model, Pair, ServeConfig
@@ -72,14 +71,13 @@ def serve(config: ServeConfig) -> None:
 
 def load_model(path: str, config: ServeConfig) -> dict[Pair, Model]:
     """Load a model for each pair of languages that its run was configured with."""
-    load, extras, file = _LOADERS[config.engine]
+    load, file = (_load_exported, RUNTIME) if is_exported(path) else (_load_checkpoint, CHECKPOINT)
     found = expand_home(path, key="checkpoint").resolve()
     try:
         functions = load(path, config)
     except ModuleNotFoundError as error:
         raise ValueError(
-            f"engine={config.engine.name} needs {error.name}; "
-            f"pip install '.[{extras}]' in a checkout"
+            f"checkpoint={path} needs {error.name}; run: pip install '.[serve]' in a checkout"
         ) from error
     is_folder = found.is_dir()
     name = found.name if is_folder else f"{found.parent.name}/{found.name}"
@@ -95,12 +93,6 @@ def _load_checkpoint(path: str, config: ServeConfig) -> "Mapping[Pair, Translate
     from seq2seq.inference.translator import Translator
     from seq2seq.runtime.numerics import choose_numerics
 
-    folder = expand_home(path, key="checkpoint")
-    if (folder / RUNTIME).exists() and read_runtime(folder).precision is ExportPrecision.int8:
-        raise ValueError(
-            f"checkpoint={path} was exported in int8, which engine=torch cannot compute; serve it "
-            "with engine=onnx"
-        )
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     checkpoint = load_checkpoint(path)
@@ -140,17 +132,14 @@ def _translate_tagged(
 def _load_exported(path: str, config: ServeConfig) -> "Mapping[Pair, Translate[Translation]]":
     from seq2seq.export.translator import OnnxTranslator
 
+    if config.precision is not Precision.fp32 or config.device is Device.cuda:
+        raise ValueError(
+            f"device={config.device.name} and precision={config.precision.name} do not fit "
+            f"checkpoint={path}: an exported folder has its own precision, and runs on the CPU"
+        )
     runtime = read_runtime(expand_home(path, key="checkpoint"))
     translator = OnnxTranslator.load(path, threads=config.threads or 1)
     return {(runtime.source, runtime.target): partial(translator, batch_size=config.batch_size)}
-
-
-_LOADERS = {
-    Engine.torch: (_load_checkpoint, "serve", CHECKPOINT),
-    Engine.onnx: (_load_exported, "onnx,serve", RUNTIME),
-}
-"""For each engine: the function that loads a model, the extras that the function needs, and the
-file in a folder whose hash identifies the model."""
 
 
 def read_keys(path: str) -> list[str]:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from seq2seq.runtime.process import imports_in_one_line
 
-# With engine=onnx, no import here or below may load torch, because an exported model does not need
-# it.
+# No import here or below may load torch or pandas: an exported folder needs neither, and answers
+# before torch would be loaded.
 with imports_in_one_line():
     from seq2seq.cli.command_line import run_command
     from seq2seq.cli.outputs import open_output, write
@@ -30,7 +30,6 @@ with imports_in_one_line():
     from seq2seq.inference.lines import LineTranslator, has_attention
     from seq2seq.inference.tally import StreamCounts
     from seq2seq.inference.translations import Translation, as_json
-    from seq2seq.runtime.devices import Engine
     from seq2seq.runtime.process import keep_freed_memory
 
 if TYPE_CHECKING:
@@ -88,22 +87,16 @@ def translate(config: TranslateConfig) -> None:
 
 
 def _load(config: TranslateConfig) -> LineTranslator:
-    if config.engine is Engine.torch:
-        import torch
-
-        from seq2seq.inference.translator import Translator
-
-        if config.threads is not None:
-            torch.set_num_threads(config.threads)
-        return Translator.load(config.checkpoint, device=config.device, precision=config.precision)
-    [folder] = config.checkpoint
-    try:
+    if config.is_exported:
         threads = config.threads or len(os.sched_getaffinity(0))
-        return OnnxTranslator.load(folder, threads=threads)
-    except ModuleNotFoundError as error:
-        raise ValueError(
-            f"engine=onnx needs {error.name}; run: pip install {error.name}"
-        ) from error
+        return OnnxTranslator.load(config.checkpoint[0], threads=threads)
+    import torch
+
+    from seq2seq.inference.translator import Translator
+
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+    return Translator.load(config.checkpoint, device=config.device, precision=config.precision)
 
 
 def _check_attention(config: TranslateConfig, translator: LineTranslator) -> None:
@@ -117,7 +110,7 @@ def _check_attention(config: TranslateConfig, translator: LineTranslator) -> Non
 
 
 def _with_torch(translator: LineTranslator) -> "Translator":
-    """Return the translator as the class of engine=torch, which some keys require."""
+    """Return the translator as the class of checkpoints, which some keys require."""
     assert not isinstance(translator, OnnxTranslator), "checked by the configuration"
     return cast("Translator", translator)
 

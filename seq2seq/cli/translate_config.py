@@ -7,8 +7,8 @@ from enum import Enum
 from seq2seq.checks import Config, Count, FilePath, FilePaths, Threads
 from seq2seq.cli.command_line import load_command, searches_of
 from seq2seq.cli.outputs import check_overwrites
-from seq2seq.export.folder import check_decoding
-from seq2seq.runtime.devices import Device, Engine, Precision
+from seq2seq.export.folder import check_decoding, is_exported
+from seq2seq.runtime.devices import Device, Precision
 from seq2seq.search.config import DecodingConfig
 from seq2seq.text.sentences import Split
 
@@ -42,7 +42,7 @@ _ONLY_TORCH: dict[str, tuple[object, ...]] = {
     "device": (Device.auto, Device.cpu),
     "precision": (Precision.fp32,),
 }
-"""Keys of engine=torch, with the values that engine=onnx allows."""
+"""Keys that an exported folder lacks, with the values that it allows."""
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -51,8 +51,7 @@ class TranslateConfig(Config):
 
     checkpoint: FilePaths
     """Checkpoint file, or a directory that contains best.pt; several checkpoints make an
-    ensemble. With engine=onnx, an exported folder."""
-    engine: Engine
+    ensemble. An exported folder translates without torch."""
     plugins: list[str]
     """Python files that register the parts of the model, such as its attention type."""
     text: str | None
@@ -79,7 +78,7 @@ class TranslateConfig(Config):
     """Device to translate on."""
     precision: Precision
     threads: Threads | None
-    """Number of CPU threads; None: torch's default or, with engine=onnx, all cores."""
+    """Number of CPU threads; None: torch's default or, with an exported folder, all cores."""
     decoding: DecodingConfig
 
     def __post_init__(self) -> None:
@@ -90,6 +89,11 @@ class TranslateConfig(Config):
             read={key: self.paths(key) for key in self.given(_READ)},
             written={key: self.paths(key) for key in self.given(_WRITTEN)},
         )
+
+    @property
+    def is_exported(self) -> bool:
+        """Return whether an exported folder translates; an ensemble consists of checkpoints."""
+        return len(self.checkpoint) == 1 and is_exported(self.checkpoint[0])
 
     def given(self, keys: Iterable[str]) -> dict[str, str]:
         """Return those of some keys that name a path, each as `key=value`."""
@@ -122,14 +126,16 @@ class TranslateConfig(Config):
                     f"{' or '.join(map(str, allowed))}, because the number of inputs is "
                     f"{num_inputs}"
                 )
-        if self.engine is Engine.onnx:
+        if self.is_exported:
             check_decoding(self.decoding)
-            if len(self.checkpoint) > 1:
-                yield f"{self._named('checkpoint')}: engine=onnx takes a single exported folder"
             for key, allowed_values in _ONLY_TORCH.items():
                 if getattr(self, key) not in allowed_values:
-                    yield f"{self._named(key)} is a key of engine=torch; remove it, or engine=onnx"
-        types = searches_of(self.engine.name)
+                    yield (
+                        f"{self._named(key)} needs torch, which {self._named('checkpoint')} does "
+                        f"without, as an exported folder; remove {key}, or give the checkpoint "
+                        "that was exported"
+                    )
+        types = searches_of(self.checkpoint)
         if types.get(self.decoding.name) is not type(self.decoding):
             yield (
                 f"decoding.name={self.decoding.name} is not the name of this search; remove "

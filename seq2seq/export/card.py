@@ -53,7 +53,9 @@ def model_card(
     """Write the card as Markdown, with metadata for searching on Hugging Face."""
     config, tokenizers = checkpoint.config, checkpoint.tokenizers
     search = config_to_dict(DEFAULT_SEARCH)
+    is_int8 = precision is ExportPrecision.int8
     int8 = "- The graphs are in int8: the other sentences of a batch may change a translation.\n"
+    torch = " With torch, `seq2seq.Translator.load({})` reads `best.pt`, which has all settings."
     return _TEMPLATE.read_text(encoding="utf-8").format(
         config=config,
         model=config.model,
@@ -69,7 +71,8 @@ def model_card(
         num_target=len(tokenizers.target),
         search=", ".join(f"{key}={value}" for key, value in search.items()),
         precision=precision.name,
-        int8=int8 if precision is ExportPrecision.int8 else "",
+        int8=int8 if is_int8 else "",
+        torch="" if is_int8 else torch.format(_quoted(folder_name)),
         **_result_texts(checkpoint, results),
     )
 

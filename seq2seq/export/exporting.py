@@ -134,7 +134,8 @@ def _check_tokenizers(checkpoint: Checkpoint) -> None:
 def _write(checkpoint: Checkpoint, folder: Path, precision: ExportPrecision) -> None:
     model = checkpoint.build_model()
     config, tokenizers = checkpoint.config, checkpoint.tokenizers
-    save_checkpoint(folder / CHECKPOINT, replace(checkpoint, training_state=None))
+    if precision is ExportPrecision.fp32:
+        save_checkpoint(folder / CHECKPOINT, replace(checkpoint, training_state=None))
     for name, tokenizer in zip((SOURCE, TARGET), map(plain_tokenizer, tokenizers), strict=True):
         assert isinstance(tokenizer, SentencePieceTokenizer)
         (folder / name).write_bytes(tokenizer.model)

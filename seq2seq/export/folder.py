@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from seq2seq.checks import Config, Name, Range, Texts
-from seq2seq.files.paths import file_sha256
+from seq2seq.files.paths import expand_home, file_sha256
 from seq2seq.search.config import BeamConfig, DecodingConfig, GreedyConfig
 
 RUNTIME = "runtime.json"
@@ -75,6 +75,11 @@ class Runtime(Config, section=RUNTIME):
     """SHA-256 of each file that `OnnxTranslator` reads."""
 
 
+def is_exported(path: str) -> bool:
+    """Return whether a checkpoint is an exported folder, which translates without torch."""
+    return (expand_home(path, key="checkpoint") / RUNTIME).is_file()
+
+
 def write_runtime(folder: Path, runtime: Runtime) -> None:
     """Write runtime.json with the hashes of the other files."""
     runtime.files = {name: file_sha256(folder / name) for name in _READ}
@@ -119,11 +124,11 @@ def check_decoding(config: DecodingConfig) -> None:
     if type(config) not in _SEARCHES.values():
         raise ValueError(
             f"decoding={config.name}: an exported model searches greedily or with a beam; choose "
-            "one of them, or translate with engine=torch or seq2seq.Translator"
+            "one of them, or translate with the checkpoint"
         )
     for key in _LACKING:
         if (value := getattr(config, key, 0)) != 0:
             raise ValueError(
                 f"decoding.{key}={value} is an option that exported models do not support; set it "
-                "to 0, or translate with engine=torch or seq2seq.Translator"
+                "to 0, or translate with the checkpoint"
             )

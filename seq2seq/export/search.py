@@ -36,7 +36,7 @@ class Graphs:
     """
 
     def __init__(self, folder: Path, *, vocabulary_size: int, symbols: Sequence[int]) -> None:
-        import onnxruntime  # an extra package
+        import onnxruntime  # slow, and only needed here
 
         self.vocabulary_size = vocabulary_size
         self.symbols = np.array(symbols, np.int64)

@@ -1,15 +1,6 @@
-"""The names of engines, devices and precisions, for configurations that load without torch."""
+"""The names of devices and precisions, for configurations that load without torch."""
 
 from enum import Enum
-
-
-class Engine(Enum):
-    """The library that computes the model."""
-
-    torch = "torch"
-    """PyTorch, for checkpoints of train.py."""
-    onnx = "onnx"
-    """onnxruntime, for folders that seq2seq-export wrote."""
 
 
 class Precision(Enum):

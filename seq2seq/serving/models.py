@@ -12,7 +12,7 @@ from prometheus_client import Counter, Info
 from seq2seq.checks import Config, Count, FilePath, FilePaths, Name, Positive, Range, Threads
 from seq2seq.config.composition import describe_error
 from seq2seq.inference.translations import Translation
-from seq2seq.runtime.devices import Device, Engine, Precision
+from seq2seq.runtime.devices import Device, Precision
 from seq2seq.search.config import BeamConfig, DecodingConfig, GreedyConfig
 from seq2seq.serving.batcher import Translate
 from seq2seq.version import __version__
@@ -43,7 +43,6 @@ class ServeConfig(Config):
     """Checkpoint file, run directory or exported folder, one for each language pair."""
     plugins: list[str]
     """Python files that register the attention types in use."""
-    engine: Engine
     host: Name
     """Address to listen on; 0.0.0.0 accepts requests from other machines."""
     port: Annotated[int, Range(0, 65_535)]
@@ -52,7 +51,7 @@ class ServeConfig(Config):
     """Device to translate on."""
     precision: Precision
     threads: Threads | None
-    """Number of CPU threads; None: torch's default or, with engine=onnx, one."""
+    """Number of CPU threads; None: torch's default or, with an exported folder, one."""
     batch_size: Count
     """Maximum number of lines, and of their sentences, translated together."""
     max_waiting: Count
@@ -69,12 +68,6 @@ class ServeConfig(Config):
 
     def __post_init__(self) -> None:
         Config.__post_init__(self)
-        is_usual = self.precision is Precision.fp32 and self.device is not Device.cuda
-        if self.engine is Engine.onnx and not is_usual:
-            raise ValueError(
-                f"device={self.device.name} and precision={self.precision.name} are keys of "
-                "engine=torch; an exported folder has its own precision, and runs on the CPU"
-            )
         if type(self.decoding) not in (BeamConfig, GreedyConfig):
             raise ValueError(
                 f"decoding={self.decoding.name}: the service searches with decoding=beam or greedy"

@@ -1,6 +1,5 @@
 import json
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -80,7 +79,7 @@ def test_a_checkpoint_gives_its_languages_and_translations(checkpoint):
 def test_an_exported_folder_answers_as_its_checkpoint(checkpoint_path, exported):
     pair = ("de", "en")
     torch_model = serve.load_model(str(checkpoint_path), make_serve_config())[pair]
-    onnx_model = serve.load_model(str(exported), make_serve_config(engine="onnx"))[pair]
+    onnx_model = serve.load_model(str(exported), make_serve_config())[pair]
 
     assert torch_model.name == f"{checkpoint_path.parent.name}/best.pt"
     assert onnx_model.name == "exported"
@@ -94,7 +93,7 @@ def test_an_exported_folder_answers_as_its_checkpoint(checkpoint_path, exported)
 
 def test_an_exported_folder_is_served_without_torch(exported):
     code = "import sys; sys.modules['torch'] = None; from seq2seq.cli import serve; serve.main()"
-    arguments = [f"checkpoint={exported}", "engine=onnx", "decoding=greedy", "port=0"]
+    arguments = [f"checkpoint={exported}", "decoding=greedy", "port=0"]
     process = subprocess.Popen(
         [sys.executable, "-c", code, *arguments], stderr=subprocess.PIPE, text=True
     )
@@ -114,13 +113,9 @@ def test_an_exported_folder_is_served_without_torch(exported):
     assert process.returncode == 0
 
 
-def test_an_int8_folder_is_not_served_with_other_weights(exported, tmp_path):
-    folder = shutil.copytree(exported, tmp_path / "small")
-    runtime = json.loads((folder / "runtime.json").read_text())
-    (folder / "runtime.json").write_text(json.dumps(runtime | {"precision": "int8"}))
-
-    with pytest.raises(ValueError, match=r"exported in int8, .*; serve it with engine=onnx"):
-        serve.load_model(str(folder), make_serve_config())
+def test_an_exported_folder_keeps_its_precision(exported):
+    with pytest.raises(ValueError, match=r"precision=bf16 do not fit checkpoint="):
+        serve.load_model(str(exported), make_serve_config(precision="bf16"))
 
 
 def test_keys_are_the_lines_of_a_file(tmp_path):

@@ -228,8 +228,11 @@ def test_a_reference_is_refused_at_a_prompt():
 
 @pytest.fixture
 def without_torch(tmp_path):
-    """Return what runs the command in a process that cannot import torch."""
-    code = "import sys; sys.modules['torch'] = None; from seq2seq.cli import translate as command; "
+    """Return what runs the command in a process that cannot import torch or pandas."""
+    code = (
+        "import sys; sys.modules.update(torch=None, pandas=None); "
+        "from seq2seq.cli import translate as command; "
+    )
 
     def run_command(*arguments):
         return subprocess.run(
@@ -259,7 +262,7 @@ def test_an_exported_folder_gives_the_output_of_its_checkpoint_without_torch(
     arguments = [f"{key}={value}" for key, value in {"input": "in.de", **keys}.items()]
     run(main, f"checkpoint={checkpoint_path}", "device=cpu", "output=torch.en", *arguments)
 
-    done = without_torch(f"checkpoint={exported}", "engine=onnx", "output=onnx.en", *arguments)
+    done = without_torch(f"checkpoint={exported}", "output=onnx.en", *arguments)
 
     assert done.returncode == 0, done.stderr
     texts = [(tmp_path / f"{name}.en").read_text() for name in ("torch", "onnx")]
@@ -274,7 +277,7 @@ def test_an_exported_folder_gives_the_output_of_its_checkpoint_without_torch(
 
 def test_attention_of_an_exported_folder_is_shown_without_torch(exported, tmp_path, without_torch):
     keys = ["text=ein hund", "output_format=json", "attention_html=page.html"]
-    done = without_torch(f"checkpoint={exported}", "engine=onnx", *keys)
+    done = without_torch(f"checkpoint={exported}", *keys)
 
     [hypothesis] = json.loads(done.stdout)["hypotheses"]
     page = (tmp_path / "page.html").read_text()
@@ -288,13 +291,14 @@ def test_attention_of_an_exported_folder_is_shown_without_torch(exported, tmp_pa
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        ([], "engine=torch needs torch; engine=onnx translates with an exported folder"),
-        (["engine=onnx", "decoding=sampling"], "decoding=sampling: an exported model searches"),
-        (["engine=onnx"], "a: no folder with a runtime.json; give one that seq2seq-export wrote"),
+        ([], "this checkpoint needs torch; without it, only a folder that seq2seq-export wrote"),
+        (["checkpoint={}", "decoding=sampling"], "decoding=sampling: an exported model searches"),
     ],
 )
-def test_what_needs_torch_is_refused_in_one_line_without_it(without_torch, arguments, line):
-    done = without_torch("checkpoint=a", "text=ja", *arguments)
+def test_what_needs_torch_is_refused_in_one_line_without_it(
+    exported, without_torch, arguments, line
+):
+    done = without_torch("checkpoint=a", "text=ja", *(each.format(exported) for each in arguments))
 
     assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1), done.stderr
     assert done.stderr.decode().startswith(f"error: {line}")

@@ -46,22 +46,28 @@ from tiny_translator import GREEDY, make_translate_config
         ),
         ({"input": ["a", "b"], "reference": "p"}, "reference=p names 1 files; give 2"),
         ({"reference": "p", "output": "p"}, "output=p would overwrite the file of reference=p"),
-        *(
-            ({"engine": "onnx", "input": "i", key: value}, f"^{key}=.* is a key of engine=torch;")
-            for key, value in {
-                "reference": "r",
-                "alignments": "a",
-                "attention_plot": "a",
-                "device": "cuda",
-                "precision": "bf16",
-            }.items()
-        ),
-        ({"engine": "onnx", "checkpoint": ["a", "b"]}, r"checkpoint=\[a,b\]: engine=onnx tak"),
     ],
 )
 def test_invalid_values_are_refused_by_name(changes, message):
     with pytest.raises(ValueError, match=message):
         make_translate_config(**{"checkpoint": "run"} | changes)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("reference", "r"),
+        ("alignments", "a"),
+        ("attention_plot", "a"),
+        ("device", "cuda"),
+        ("precision", "bf16"),
+    ],
+)
+def test_a_key_that_needs_torch_is_refused_with_an_exported_folder(tmp_path, key, value):
+    (tmp_path / "runtime.json").touch()
+
+    with pytest.raises(ValueError, match=f"^{key}=.* needs torch, which checkpoint="):
+        make_translate_config(tmp_path, input="i", **{key: value})
 
 
 def test_one_file_may_be_read_twice_and_one_device_written_twice():

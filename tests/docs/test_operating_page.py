@@ -14,7 +14,6 @@ from documents import ROOT, Page
 from tiny_service import running
 
 from seq2seq.cli.command_line import load_command
-from seq2seq.runtime.devices import Engine
 from seq2seq.serving.interface import most_bytes
 from seq2seq.serving.models import ServeConfig
 
@@ -36,7 +35,7 @@ def test_the_command_of_the_unit_is_one_and_ends_before_systemd_kills_it() -> No
     arguments = shlex.split(command.replace("%i", "5000"))
     config = load_command("serve", ServeConfig, arguments)
 
-    assert (config.engine, config.port) == (Engine.onnx, 5000)
+    assert (config.checkpoint, config.port) == (["/srv/models/current"], 5000)
     [seconds] = re.findall(r"^TimeoutStopSec=(\d+)$", UNIT, re.MULTILINE)
     assert int(seconds) >= config.timeout + 5
     assert "server 127.0.0.1:5000 " in PROXY

@@ -48,6 +48,7 @@ def test_int8_is_smaller_and_translates(quick, checkpoint_path, tmp_path):
     assert (256, 1) in [each.shape for each in weights.values() if each.dtype == np.float32]
     assert translation.best.attention_weights.shape[2] == len(translation.source_tokens)
     assert "int8" in (tmp_path / "small" / "README.md").read_text()
+    assert not (tmp_path / "small" / "best.pt").exists()
 
 
 @pytest.mark.parametrize(

@@ -115,10 +115,9 @@ def test_a_model_of_several_languages_answers_for_each_pair():
     [
         ({"decoding": SamplingConfig()}, "decoding=sampling: the service searches with"),
         ({"decoding": BeamConfig(n_best=2)}, "decoding.n_best=2: each request sets its"),
-        ({"engine": "onnx", "precision": "bf16"}, "precision=bf16 are keys of engine=torch"),
         ({"port": 65_536}, "port=65536 must be at least 0 and at most 65,535"),
         ({"timeout": 0.0}, "timeout=0.0 must be above 0"),
-        ({"engine": "jax"}, "engine='jax' must be one of: torch, onnx"),
+        ({"device": "tpu"}, "device='tpu' must be one of: auto, cpu, cuda"),
     ],
 )
 def test_a_wrong_value_is_refused(changes, message):
