@@ -19,7 +19,7 @@ PYTEST := -m pytest --numprocesses auto --dist loadscope --no-loadscope-reorder
 MARKS := not slow
 
 .DEFAULT_GOAL := help
-.PHONY: help train sample test test-all test-newest faults check docs wheel bench gpu clean
+.PHONY: help train sample everyday test test-all test-newest faults check docs wheel bench gpu clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,18 @@ sample:  ## write 5,500 sentence pairs into my/, for the commands of the documen
 		print $$1, $$2 > (name ".tsv"); \
 		print $$3 > (name ".align"); \
 	}' && mv -n $$hidden/* .
+
+# The folder of the pairs: train.de.gz, train.en.gz, valid.de.gz and valid.en.gz.
+ROOT ?= ../shared/data/tatoeba
+PAIRS := pairs of sentences are at tatoeba.org and, as a table, at www.manythings.org/anki
+
+everyday:  ## train the model of checkpoints/everyday-de-en for an hour, on the pairs in ROOT
+	@[ -e "$(ROOT)/train.de.gz" ] || { echo "error: ROOT=$(ROOT) has no train.de.gz; $(PAIRS)" >&2; exit 2; }
+	$(MAKE) $(VENV)/.train
+	$(INSTALL) --editable .[onnx]
+	$(BIN)/python train.py experiment=everyday data.root=$(ROOT) resume=auto
+	$(BIN)/python -m seq2seq.cli.export checkpoint=checkpoints/everyday precision=int8 \
+		output=checkpoints/everyday-de-en overwrite=true
 
 test: $(VENV)/.test  ## run the tests that are not marked slow, in about five minutes
 	OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST) -m "$(MARKS)"

@@ -105,7 +105,7 @@ def quickened(arguments: list[str]) -> list[str]:
     """Add overrides that make a training small, without changing what the command shows."""
     if "--cfg" in arguments:
         return arguments
-    downloaded = ("multi30k", "study_length", "study_self_attention", "tatoeba")
+    downloaded = ("multi30k", "study_length", "study_self_attention", "tatoeba", "everyday")
     elsewhere = {"data=multi30k", "data.root=DIR", *(f"experiment={name}" for name in downloaded)}
     if elsewhere & {*arguments}:
         return [*first_job(arguments), "--cfg", "job"]  # nothing is downloaded

@@ -168,10 +168,18 @@ def _train_into(config: TrainConfig, path: Path) -> float:
 
     A sweeper that saw test scores would fit the configuration to the test set.
     """
-    valid, metric = run_training(config, path).valid, config.training.validation.metric
+    metric = config.training.validation.metric
+    valid = run_training(config, path, command=_command()).valid
     if metric is Metric.loss:  # comparable even between tokenizers
         return -valid.scores["character_loss"]
     return metric_value(valid, metric)
+
+
+def _command() -> str:
+    """Return the command of a run, without the keys that say how it starts."""
+    overrides = HydraConfig.get().overrides.task
+    is_start = re.compile(r"(resume|overwrite)=").match
+    return shlex.join(["python", "train.py", *(each for each in overrides if not is_start(each))])
 
 
 def _next_commands(config: TrainConfig, path: Path) -> str:

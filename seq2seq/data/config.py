@@ -43,6 +43,8 @@ class DataConfig(Config, section="data"):
     """Language code of the source; data=files takes it from the file extensions."""
     target: Name
     """Language code of the target; data=files takes it from the file extensions."""
+    license: str = ""
+    """License of the text, for the model card of an export."""
     cache_dir: FilePath = "data/cache"
     """Directory that caches tokenizers and token ids."""
     max_length: Count = 100

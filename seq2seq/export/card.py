@@ -13,7 +13,6 @@ from seq2seq.model.seq2seq import count_parameters
 from seq2seq.search.config import DEFAULT_SEARCH
 from seq2seq.training.run_directory import RunDirectory
 
-_NUM_EXAMPLES = 3
 _TEMPLATE = Path(__file__).with_name("card.md")
 
 
@@ -24,8 +23,6 @@ class RunResults(NamedTuple):
     """`test`, or `valid` if the run has no test set."""
     content: dict[str, object]
     """The content of results.json."""
-    examples: list[tuple[str, ...]]
-    """Sources, translations and references of some sentences."""
 
 
 def read_results(checkpoint: Path) -> RunResults | None:
@@ -38,9 +35,7 @@ def read_results(checkpoint: Path) -> RunResults | None:
     if checkpoint not in (directory.path, directory.best) or not directory.has_results:
         return None
     content = directory.read_results()
-    split = "test" if content["test"] else "valid"
-    texts = directory.read_texts(split, ["src", "hyp", "ref"])
-    return RunResults(split, content, [*zip(*texts, strict=True)][:_NUM_EXAMPLES])
+    return RunResults("test" if content["test"] else "valid", content)
 
 
 def model_card(
@@ -65,7 +60,6 @@ def model_card(
         source=_quoted(config.data.source),
         target=_quoted(config.data.target),
         path=_quoted(folder_name),
-        sentence=_quoted(results.examples[0][0] if results else "..."),
         parameters=count_parameters(checkpoint.build_model()),
         num_source=len(tokenizers.source),
         num_target=len(tokenizers.target),
@@ -78,10 +72,11 @@ def model_card(
 
 
 def _result_texts(checkpoint: Checkpoint, results: RunResults | None) -> dict[str, str]:
+    config, data = checkpoint.config, checkpoint.config.data
     if results is None:
         text = "The checkpoint came without the results of a run."
-        return {"model_index": "", "amount": "", "results": text}
-    config, content = checkpoint.config, results.content
+        return {"model_index": "", "training": f"The data was `{data.name}`.", "results": text}
+    content = results.content
     scores = cast(dict[str, float], content[results.split])
     measures = [MEASURES[name] for name in OF_TEXT]
     values = [f"{scores[each.name]:{each.form}}" for each in measures]
@@ -89,21 +84,27 @@ def _result_texts(checkpoint: Checkpoint, results: RunResults | None) -> dict[st
         {"type": each.name, "name": each.title, "value": float(value)}
         for each, value in zip(measures, values, strict=True)
     ]
-    dataset = {"name": config.data.name, "type": config.data.name, "split": results.split}
+    dataset = {"name": data.name, "type": data.name, "split": results.split}
     result = {"task": {"type": "translation"}, "dataset": dataset, "metrics": metrics}
     index = [{"name": config.run_name, "results": [result]}]
     titles = [each.title for each in measures]
     parts = [
-        f"On `{results.split}`, with `decoding={config.decoding.name}` and the signature "
-        f"`{scores['signature']}`:",
+        f"On the held-out sentences of `{results.split}`, with `decoding={config.decoding.name}` "
+        f"and the signature `{scores['signature']}`, before any rounding:",
         _table(("score", "value"), [*zip(titles, values, strict=True)]),
-        "The first sentences:",
-        _table(("source", "translation", "reference"), results.examples),
     ]
-    amount = f"{content['target_tokens']:,} target tokens in {content['epochs']:g} epochs"
+    minutes = cast(float, content["seconds"]) / 60
+    rows = [
+        ("command", f"`{content['command']}`"),
+        ("seed", f"{config.seed}"),
+        ("text", f"{content['target_tokens']:,} target tokens in {content['epochs']:g} epochs"),
+        ("license of the text", data.license or "not stated"),
+        ("machine", f"{content['processor']} ({content['device']}), {minutes:.0f} minutes"),
+        ("date", f"{content['date']}"),
+    ]
     return {
         "model_index": f"model-index: {_quoted(index)}\n",
-        "amount": f" The model read {amount}.",
+        "training": f"{_table(('part', 'value'), rows)}\n\nThe folder has no sentence of the text.",
         "results": "\n\n".join(parts),
     }
 

@@ -123,6 +123,15 @@ def _cpu_supports(feature: str) -> bool:
 
 
 @functools.cache
+def processor_name() -> str:
+    """Return the name of the processor, such as AMD EPYC."""
+    with contextlib.suppress(OSError):
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+        if found := re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE):
+            return found[1].strip()
+    return platform.processor()
+
+
 def cpu_is_amd() -> bool:
     """Return whether the processor is made by AMD."""
     with contextlib.suppress(OSError):

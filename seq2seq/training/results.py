@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -18,7 +19,7 @@ from seq2seq.evaluation.confidence import Confidence, choose_confidence
 from seq2seq.evaluation.measures import outcomes, total_scores
 from seq2seq.files.atomic import write_text
 from seq2seq.model.seq2seq import count_parameters
-from seq2seq.runtime.numerics import Numerics
+from seq2seq.runtime.numerics import Numerics, processor_name
 from seq2seq.search.config import DecodingConfig
 from seq2seq.training.preparation import EvaluationSet
 from seq2seq.training.run_directory import RunDirectory
@@ -53,10 +54,14 @@ class FinalScores(NamedTuple):
         return self.sets.get("test", self.valid).scores["bleu"]
 
 
-def write_results(trainer: Trainer) -> FinalScores:
+def write_results(trainer: Trainer, command: str = "") -> FinalScores:
     """Score the best checkpoint and write the results into the run directory.
 
     Every process scores its share and returns the scores; rank 0 writes them.
+
+    Args:
+        trainer: The trainer, at the end of its training.
+        command: The command that started the run, for its readers; "" if there was none.
 
     Raises:
         Interrupted: A signal asked to stop; a resumed run scores the checkpoint again.
@@ -72,7 +77,7 @@ def write_results(trainer: Trainer) -> FinalScores:
         }
     found = FinalScores(sets, *_choose_confidence(sets, decoding))
     if trainer.ranks.is_first:
-        _write(trainer, found)
+        _write(trainer, found, command)
         save_checkpoint(trainer.directory.best, replace(best, confidence=found.confidence))
     return found
 
@@ -86,7 +91,7 @@ def _choose_confidence(
     return choose_confidence(outcomes(sets["valid"].statistics), test)
 
 
-def _write(trainer: Trainer, found: FinalScores) -> None:
+def _write(trainer: Trainer, found: FinalScores, command: str) -> None:
     """Write the texts of each set, and results.json."""
     directory, progress, numerics = trainer.directory, trainer.progress, trainer.numerics
     for name, evaluation in found.sets.items():
@@ -107,6 +112,9 @@ def _write(trainer: Trainer, found: FinalScores) -> None:
         ),
         "parameters": count_parameters(trainer.model),
         "device": _device_name(numerics),
+        "processor": processor_name(),
+        "date": time.strftime("%Y-%m-%d"),
+        "command": command,
         "confidence": found.confidence and found.confidence._asdict(),
         "training_data": trainer.data.fingerprint,
         "precision": numerics.precision.value,

@@ -40,12 +40,13 @@ from seq2seq.training.trainer import Trainer
 logger = logging.getLogger(__name__)
 
 
-def run_training(config: TrainConfig, path: str | Path) -> FinalScores:
+def run_training(config: TrainConfig, path: str | Path, *, command: str = "") -> FinalScores:
     """Train a model, score its best checkpoint on the test set and write the results.
 
     Args:
         config: The configuration, for example of `load_config`.
         path: The run directory, which gets the checkpoints, results, curves and log.
+        command: The command of the run, which results.json records.
 
     Returns:
         The scores of the best checkpoint; every process of the run returns them.
@@ -79,7 +80,7 @@ def run_training(config: TrainConfig, path: str | Path) -> FinalScores:
                 log.open(directory.log)
             log_start(trainer)
             trainer.train()
-            scores = write_results(trainer)
+            scores = write_results(trainer, command)
             if ranks.is_first:
                 log_results(trainer, scores)
             ranks.barrier()  # only rank 0 writes; its errors end all processes

@@ -88,7 +88,7 @@ def error_of(*overrides: str) -> str:
             "training.precision: Invalid value 'fp8', expected one of [auto, fp32, tf32, ",
         ),
         ("data=files", "data.train needs a value; give data.train=..."),
-        ("experiment=nope", "unknown experiment 'nope'; one of: best, multi30k_40min, "),
+        ("experiment=nope", "unknown experiment 'nope'; one of: best, everyday, multi30k_40min, "),
         ("my/input.de", "'my/input.de' is not key=value; --cfg job lists the keys"),
         ("data.max_length=null", "data.max_length=null: this key needs a value"),
         (

@@ -46,6 +46,16 @@ def test_readme_is_short() -> None:
     assert README.text.count("\n") <= 140
 
 
+def test_without_the_pairs_make_everyday_says_where_they_are(tmp_path: Path) -> None:
+    command = ["make", "--file", str(ROOT / "Makefile"), "everyday", "ROOT=nowhere"]
+
+    refused = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+
+    line, *_ = refused.stderr.splitlines()
+    assert line.startswith("error: ROOT=nowhere has no train.de.gz; pairs of sentences are at tato")
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_sample_replaces_no_file(tmp_path: Path) -> None:
     (tmp_path / "data").symlink_to(ROOT / "data")
     own = tmp_path / "my" / "train.en"
