@@ -1,11 +1,13 @@
-"""Describe every key of every command in Markdown.
+"""Describe every key of every command, or the groups of configurations, in Markdown.
 
 python docs/keys.py > docs/reference/keys.md
+python docs/keys.py groups > configs/README.md
 """
 
 import ast
 import inspect
 import re
+import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
@@ -79,6 +81,40 @@ def reference_of_keys() -> str:
         *choices,
         "",
         *(line for path in sorted(commands.glob("*.yaml")) for line in _command(path)),
+    ]
+    return "\n".join(lines)
+
+
+_FIRST = ("attention", "model")
+"""Groups that a reader looks for first."""
+_IN_CODE = {"attention": "seq2seq/attention", "decoding": "seq2seq/search/config.py"}
+"""Where the values of the groups without YAML files are."""
+
+
+def page_of_groups() -> str:
+    """Return the page of the groups of configurations, of their options and their values."""
+    content = yaml.safe_load((config_directory() / "train.yaml").read_text(encoding="utf-8"))
+    named = [each for each in content["defaults"] if isinstance(each, dict)]
+    chosen = {key: value for each in named for key, value in each.items() if "override" not in key}
+    rows = []
+    for group in sorted(chosen, key=lambda name: name not in _FIRST):
+        options = config_groups().get(group, {}) if group in _IN_CODE else {}
+        names = [*options] or [path.stem for path in sorted((config_directory() / group).iterdir())]
+        marked = [f"**{name}**" if name == chosen[group] else name for name in names]
+        place = f"../{_IN_CODE[group]}" if group in _IN_CODE else group
+        rows.append(f"| `{group}=` | {', '.join(marked)} | [{place.strip('./')}]({place}) |")
+    lines = [
+        "# Configurations",
+        "",
+        "A run is composed of one option of each group, as in "
+        "`python train.py attention=dot model=luong`. `train.yaml` names the defaults, here in "
+        "bold. Single keys then change values, as in `training.max_epochs=5`; "
+        "[All keys](../docs/reference/keys.md) explains them. `commands/` has the keys of the "
+        "other commands. `python docs/keys.py groups` writes this page.",
+        "",
+        "| group | options | where the values are |",
+        "|---|---|---|",
+        *rows,
     ]
     return "\n".join(lines)
 
@@ -241,4 +277,5 @@ def _escape(text: str) -> str:
 
 
 if __name__ == "__main__":
-    print(reference_of_keys().rstrip())
+    write = page_of_groups if sys.argv[1:] == ["groups"] else reference_of_keys
+    print(write().rstrip())

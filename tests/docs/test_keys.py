@@ -25,13 +25,16 @@ def rows() -> list[re.Match[str]]:
     return [found for line in lines if (found := ROW.match(line))]
 
 
-def test_the_page_is_current() -> None:
+@pytest.mark.parametrize(
+    ("kind", "path"), [((), "docs/reference/keys.md"), (("groups",), "configs/README.md")]
+)
+def test_the_page_is_current(kind: tuple[str, ...], path: str) -> None:
     """In a process of its own, because plug-ins of other tests have keys too."""
-    command = [sys.executable, "docs/keys.py"]
+    command = [sys.executable, "docs/keys.py", *kind]
     text = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True, text=True).stdout
 
-    assert (ROOT / "docs/reference/keys.md").read_text(encoding="utf-8") == text, (
-        "run: python docs/keys.py > docs/reference/keys.md"
+    assert (ROOT / path).read_text(encoding="utf-8") == text, (
+        f"run: python docs/keys.py {' '.join(kind)} > {path}"
     )
 
 

@@ -477,7 +477,7 @@ def test_help_fits_a_terminal_and_names_keys_and_choices_that_exist(
     assert max(map(len, lines)) <= 80
     configs = {"train": TrainConfig, "translate": TranslateConfig, "score": ScoreConfig}
     config = (configs | {"prepare": PrepareConfig, "serve": ServeConfig})[script]
-    known = keys_of(config) | {"data.train", "decoding.beam_size", "decoding.n_best", "model_size"}
+    known = keys_of(config) | {"decoding.beam_size", "decoding.n_best", "experiment", "model_size"}
     rows = [re.match(r"  ([a-z_.]+(?:, [a-z]+)*)  ", line) for line in lines]
     named = [key for row in rows if row for key in row[1].split(", ")]
     assert len(named) >= 6  # score has no more
