@@ -10,7 +10,7 @@ COPY constraints.txt ./
 FROM environment AS build-onnx
 
 RUN pip install --constraint constraints.txt numpy lazy-loader onnxruntime 'sentencepiece>=0.2,<0.2.2' hydra-core jinja2 fastapi uvicorn prometheus-client python-multipart
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml LICENSE ./
 COPY configs configs
 COPY data data
 COPY seq2seq seq2seq
@@ -20,7 +20,7 @@ FROM environment AS build
 
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 RUN pip install --constraint constraints.txt --index-url "$TORCH_INDEX" torch
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml LICENSE ./
 COPY configs configs
 COPY data data
 COPY seq2seq seq2seq

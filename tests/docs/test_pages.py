@@ -97,13 +97,6 @@ def run_installation(workplace: Path, command: str) -> None:
         assert re.search(rf"^{extra} = \[", PYPROJECT, re.MULTILINE)
 
 
-def run_clone(workplace: Path, command: str) -> None:
-    """Compare the address with the one that the package names."""
-    address = shlex.split(command)[2]
-    assert f'Repository = "{address}"' in PYPROJECT
-    assert command.endswith(f"&& cd {Path(address).name}")
-
-
 def run_training(workplace: Path, command: str) -> None:
     arguments = quickened(shlex.split(command)[2:])
     given = {argument.partition("=")[0] for argument in arguments}
@@ -225,10 +218,9 @@ ARGUMENTS = r"""(?:[^|>*"']|"[^"]*"|'[^']*')*"""
 RUNNERS: dict[str, Callable[[Path, str], None]] = {
     r"make sample": run_sample,
     r"make \w+( [A-Z_]+=\S+)*": run_make,
-    r"pip install .*|source \.venv/bin/activate": run_installation,
+    r"pip install .*|python3 -m venv \.venv|source \.venv/bin/activate": run_installation,
     r"python train\.py .*hydra/launcher=.*": compose_training,
     r"python train\.py .*hparams_search=.*": run_search,
-    r"git clone .*": run_clone,
     rf"python train\.py{ARGUMENTS}": run_training,
     r"torchrun .* benchmarks/.*": find_script,
     r"torchrun .* train\.py .*": compose_training,
