@@ -160,10 +160,10 @@ def test_hostile_text_is_shown_as_text(page):
 def test_an_error_of_the_service_takes_the_place_of_the_translation(browser, live):
     open_page(browser, live)
     write(browser, "ja", "JA")
-    find(browser, "text").send_keys("x" * 99)
+    find(browser, "text").send_keys("x" * 299)
 
     wait_for(
-        browser, lambda: "the request has more than 100 characters" in find(browser, "status").text
+        browser, lambda: "the request has more than 300 characters" in find(browser, "status").text
     )
     assert result(browser) == ""
     assert not find(browser, "details").is_displayed()
