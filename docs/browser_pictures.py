@@ -18,6 +18,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
 from seq2seq import AttentionPage, OnnxTranslator
+from seq2seq.inference.translations import sentences_of
 
 WIDTH, HEIGHT = 700, 610
 OPTIONS = ("--headless=new", "--no-sandbox", "--hide-scrollbars", f"--window-size={WIDTH},1200")
@@ -56,7 +57,7 @@ def show_attention(driver: webdriver.Chrome, path: Path) -> Image.Image:
     """Write the page of some sentences, and return it with one token chosen."""
     with path.open("wb") as output:
         page = AttentionPage(output)
-        for each in OnnxTranslator.load(translator.KEPT)(SENTENCES):
+        for each in sentences_of(OnnxTranslator.load(translator.KEPT)(SENTENCES)):
             page.add(
                 source=each.source,
                 target=each.text,

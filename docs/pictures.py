@@ -26,6 +26,7 @@ from torch import Tensor
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from seq2seq import Translator, load_config, load_run, run_training
+from seq2seq.inference.translations import sentences_of
 
 TYPES = (
     *("additive", "dot", "general", "multihead", "gaussian"),
@@ -128,10 +129,10 @@ def train(work: Path) -> None:
 
 def program_figures(work: Path) -> dict[str, Figure]:
     """Return figures as the program draws them: one attention map, and the measures of heads."""
-    [translation] = Translator.load(work / "additive")([PAIR[0]])
+    [sentence] = sentences_of(Translator.load(work / "additive")([PAIR[0]]))
     run = load_run(work / "multihead")
     heads = run.attention("test").head_figure(run.gold("test"))
-    return {"attention": translation.figure(), "attention-heads": heads}
+    return {"attention": sentence.figure(), "attention-heads": heads}
 
 
 def draw_types(work: Path) -> Figure:
@@ -153,7 +154,7 @@ def draw_learning(work: Path) -> Figure:
 
 def draw_maps(titles: Mapping[Path, str]) -> Figure:
     """Draw the map of a pair by each checkpoint, five in a row, with the labels at the borders."""
-    shown = [next(Translator.load(path).score([PAIR])) for path in titles]
+    shown = [sentences_of(Translator.load(path).score([PAIR]))[0] for path in titles]
     source, target = shown[0].source_tokens, shown[0].best.tokens
     num_rows = math.ceil(len(shown) / COLUMNS)
     left, right, top, bottom, side, gap = 0.68, 0.55, 0.45, 0.85, 1.08, 0.3
@@ -163,9 +164,9 @@ def draw_maps(titles: Mapping[Path, str]) -> Figure:
     figure.subplots_adjust(
         left / WIDTH, bottom / height, 1 - right / WIDTH, 1 - top / height, 0.07, gap / side
     )
-    for axes, title, translation in zip(panels.flat, titles.values(), shown, strict=True):
+    for axes, title, sentence in zip(panels.flat, titles.values(), shown, strict=True):
         axes.set_title(title, fontsize=TEXT)
-        draw_map(axes, translation.best.attention_weights)
+        draw_map(axes, sentence.best.attention_weights)
     for axes in panels[:, 0]:
         axes.set_yticks(range(len(target)), target, fontsize=SMALL)
     for axes in panels[-1]:

@@ -11,7 +11,7 @@ from .data.corpus import Corpora, Corpus, Pair, register_data
 from .data.tokenizers.interface import TokenizerPair, register_tokenizer, train_tokenizers
 from .evaluation.measures import Measure
 from .export.translator import OnnxTranslator
-from .inference.translations import TranslatedHypothesis, Translation
+from .inference.translations import TranslatedHypothesis, TranslatedSentence, Translation
 from .inference.translator import Translator
 from .model.recurrence import Recurrence, register_decoder
 from .model.seq2seq import Seq2Seq
@@ -46,6 +46,7 @@ __all__ = [
     "TokenizerPair",
     "TrainConfig",
     "TranslatedHypothesis",
+    "TranslatedSentence",
     "Translation",
     "Translator",
     "__version__",

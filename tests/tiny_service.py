@@ -15,8 +15,7 @@ import torch
 import uvicorn
 
 from seq2seq.cli.command_line import load_command
-from seq2seq.inference.lines import join_translations
-from seq2seq.inference.translations import TranslatedHypothesis, Translation
+from seq2seq.inference.translations import TranslatedHypothesis, TranslatedSentence, Translation
 from seq2seq.search.config import BeamConfig, DecodingConfig
 from seq2seq.serving.app import Service
 from seq2seq.serving.batcher import Translate
@@ -53,15 +52,13 @@ class Shouter:
         self._before(lines)
         n_best = getattr(decoding, "n_best", 1)
         return [
-            join_translations(
-                line, [self._sentence(part, n_best) for part in split_sentences(line)]
-            )
+            Translation(line, [self._sentence(part, n_best) for part in split_sentences(line)])
             for line in lines
         ]
 
-    def _sentence(self, text: str, n_best: int) -> Translation:
+    def _sentence(self, text: str, n_best: int) -> TranslatedSentence:
         found = [self._found(text, rank) for rank in range(n_best)]
-        return Translation(text, [4], ["\u2581a", "</s>"], found)
+        return TranslatedSentence(text, [4], ["\u2581a", "</s>"], found)
 
     def _found(self, line: str, rank: int) -> TranslatedHypothesis:
         return TranslatedHypothesis(

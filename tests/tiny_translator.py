@@ -11,7 +11,7 @@ from seq2seq.cli.translate_config import TranslateConfig, load_translate_config
 from seq2seq.config.schema import TrainConfig, build_model, load_config
 from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.data.tokenizers.words import CharacterTokenizer
-from seq2seq.inference.translations import TranslatedHypothesis, Translation
+from seq2seq.inference.translations import TranslatedHypothesis, TranslatedSentence
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.numerics import Numerics
@@ -100,8 +100,8 @@ def make_translate_config(checkpoint: Path | str | list[str], **changes: object)
     return replace(load_translate_config("checkpoint=run"), **values | changes | lists)
 
 
-def translated(source: str, text: str) -> Translation:
-    """Return a translation with a text and nothing else."""
+def translated(source: str, text: str) -> TranslatedSentence:
+    """Return a sentence with a text and nothing else."""
     hypothesis = TranslatedHypothesis(
         text=text,
         score=0.0,
@@ -111,4 +111,4 @@ def translated(source: str, text: str) -> Translation:
         tokens=[],
         attention_weights=torch.zeros(1, 1, 1),
     )
-    return Translation(source, [], [], [hypothesis])
+    return TranslatedSentence(source, [], [], [hypothesis])

@@ -19,11 +19,12 @@ from seq2seq.evaluation.alignment import word_weights
 from seq2seq.evaluation.metrics import Array
 from seq2seq.inference.lines import cut_batches, in_order
 from seq2seq.inference.scoring import score_targets
-from seq2seq.inference.translations import EncodedLine, encode_lines, encode_targets
+from seq2seq.inference.translations import EncodedLine, encode_segments, encode_targets
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.numerics import choose_numerics
 from seq2seq.special_tokens import BOS, PAD
+from seq2seq.text.layer import Segment
 from seq2seq.text.rules import split_words
 
 _DECIMALS = 5
@@ -145,7 +146,9 @@ def attribute(
     numerics = choose_numerics(Device(device), Precision.fp32)
     model = checkpoint.build_model().double().to(numerics.device).eval().requires_grad_(False)
     source, target = checkpoint.tokenizers
-    sources = encode_lines([text for text, _ in pairs], source)
+    sources = encode_segments(
+        [Segment(text, source.rules.prepare(text)) for text, _ in pairs], source
+    )
     targets = encode_targets([text for _, text in pairs], sources, target)
     lines = [
         (_Line.of(one, source), _Line.of(other, target))

@@ -35,7 +35,7 @@ from seq2seq.files.links import GoldLinks, Links, check_links, read_links
 from seq2seq.files.paths import expand_home
 from seq2seq.inference import tally
 from seq2seq.inference.scoring import attention_links, read_sentences
-from seq2seq.inference.translations import Translation
+from seq2seq.inference.translations import TranslatedSentence, sentences_of
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.numerics import choose_numerics
@@ -63,9 +63,9 @@ class ScoredPair(NamedTuple):
 class Intervened(NamedTuple):
     """The results of a model with changed attention weights, and what the change costs."""
 
-    translations: list[Translation]
+    translations: list[TranslatedSentence]
     """Translations of the sources by the model's own search."""
-    references: list[Translation]
+    references: list[TranslatedSentence]
     """References as known translations, with log-probabilities and attention weights."""
     statistics: Statistics
     """Statistics of each sentence: `bleu`, `loss` and `perplexity`."""
@@ -214,8 +214,9 @@ class Run:
             tags=required_tags(checkpoint.config.data),
         )
         with without_warnings():
-            translations = changed([pair.source for pair in pairs], split="never")
-            references = list(changed.score((pair.source, pair.reference) for pair in pairs))
+            sources = [pair.source for pair in pairs]
+            translations = sentences_of(changed(sources, split="never"))
+            references = sentences_of(changed.score((p.source, p.reference) for p in pairs))
         read = read_sentences(references, tokenizers=checkpoint.tokenizers)
         read.translations = [each.text for each in translations]
         read.rule = ScoringRule.of_signature(self.results["valid"]["signature"])  # type: ignore[index]
@@ -272,7 +273,7 @@ class CorpusAttention:
     """Attention weights over a corpus; every list has one item for each sentence pair."""
 
     translator: Translator
-    translations: list[Translation]
+    translations: list[TranslatedSentence]
     """The sources with their known translations."""
 
     @property
@@ -386,5 +387,6 @@ def attend(
         (True, [[1.0, 1.0, 1.0]])
     """
     return CorpusAttention(
-        translator=translator, translations=list(translator.score(pairs, batch_size=batch_size))
+        translator=translator,
+        translations=sentences_of(translator.score(pairs, batch_size=batch_size)),
     )

@@ -3,8 +3,8 @@
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypedDict, cast
 
@@ -30,7 +30,6 @@ from seq2seq.files.atomic import DamagedFileError, load_archive, whole_file
 from seq2seq.files.paths import expand_home, nearest_existing
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.numerics import is_memory_shortage
-from seq2seq.text.sentences import UNKNOWN_HABITS, TextHabits
 from seq2seq.version import __version__
 
 logger = logging.getLogger(__name__)
@@ -61,7 +60,7 @@ class _Content(TypedDict):
     model: dict[str, Tensor]
     training: TrainingState | None
     habits: dict[str, float]
-    """Fields of `TextHabits`."""
+    """Shares of the training pairs with a habit; see `seq2seq.text`."""
     confidence: dict[str, float] | None
     """Fields of `Confidence`."""
 
@@ -76,8 +75,8 @@ class Checkpoint:
     """Weights from `Seq2Seq.state_dict`."""
     training_state: TrainingState | None
     """State to resume the training from; None in a file that is only for translating."""
-    habits: TextHabits = UNKNOWN_HABITS
-    """Habits of the training text; see `TextHabits`."""
+    habits: Mapping[str, float] = field(default_factory=dict)
+    """Shares of the training pairs with a habit; see `seq2seq.text`."""
     confidence: Confidence | None = None
     """How good the model's translations are likely to be; None before the end of the training."""
     origin: str = "the checkpoint"
@@ -128,7 +127,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "tokenizers": tokenizers_state(checkpoint.tokenizers),
         "model": checkpoint.model_state,
         "training": checkpoint.training_state,
-        "habits": checkpoint.habits._asdict(),
+        "habits": dict(checkpoint.habits),
         "confidence": checkpoint.confidence and checkpoint.confidence._asdict(),
     }
     with whole_file(path) as file:
@@ -176,7 +175,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         raise ValueError(f"checkpoint={path}: {error}{_versions(content)}") from error
     try:
         tokenizers = tokenizers_from_state(content["tokenizers"])
-        habits = TextHabits(**{name: float(share) for name, share in content["habits"].items()})
+        habits = {name: float(share) for name, share in content["habits"].items()}
         fields = content["confidence"]
         confidence = fields and Confidence(**{name: float(each) for name, each in fields.items()})
     except Exception as error:  # tokenizers raise many types

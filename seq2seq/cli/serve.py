@@ -18,13 +18,13 @@ with imports_in_one_line("serve"):
     from seq2seq.export.folder import CHECKPOINT, RUNTIME, is_exported, read_runtime
     from seq2seq.files.paths import expand_home, file_sha256
     from seq2seq.files.text import open_lines
+    from seq2seq.inference.translations import Translation
     from seq2seq.runtime.devices import Device, Precision
     from seq2seq.runtime.process import keep_freed_memory, log_to_stderr
     from seq2seq.search.config import DecodingConfig
     from seq2seq.serving.models import Model, Pair, ServeConfig
 
 if TYPE_CHECKING:
-    from seq2seq.inference.translations import Translation
     from seq2seq.inference.translator import Translator
     from seq2seq.serving.batcher import Translate
 
@@ -118,15 +118,17 @@ def _translate_tagged(
     tag: str,
     lines: Sequence[str],
     decoding: DecodingConfig,
-) -> "list[Translation]":
+) -> list[Translation]:
     """Translate lines with the tag of a target language; the returned sources have no tag."""
 
-    def untagged(translation: "Translation") -> "Translation":
-        parts = [untagged(part) for part in translation.parts]
-        return translation._replace(source=translation.source.removeprefix(tag), parts=parts)
-
     tagged = [tag + line for line in lines]
-    return [untagged(each) for each in translator(tagged, decoding, batch_size=batch_size)]
+    return [
+        Translation(
+            translation.source.removeprefix(tag),
+            [each._replace(source=each.source.removeprefix(tag)) for each in translation.sentences],
+        )
+        for translation in translator(tagged, decoding, batch_size=batch_size)
+    ]
 
 
 def _load_exported(path: str, config: ServeConfig) -> "Mapping[Pair, Translate[Translation]]":

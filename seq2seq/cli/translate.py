@@ -27,9 +27,9 @@ with imports_in_one_line():
     from seq2seq.files.atomic import whole_file, whole_files
     from seq2seq.files.links import format_links
     from seq2seq.files.paths import expand_home
-    from seq2seq.inference.lines import LineTranslator, has_attention
+    from seq2seq.inference.lines import LineTranslator
     from seq2seq.inference.tally import StreamCounts
-    from seq2seq.inference.translations import Translation, as_json
+    from seq2seq.inference.translations import TranslatedSentence, Translation, line_json
     from seq2seq.runtime.process import keep_freed_memory
 
 if TYPE_CHECKING:
@@ -73,8 +73,6 @@ def translate(config: TranslateConfig) -> None:
         translations = _translations(config, translator, inputs, counts)
         with contextlib.closing(translations):
             for index, translation in enumerate(translations):
-                if outputs.shows_attention and not has_attention(translation):
-                    counts.count("without_attention", index)
                 outputs.add(translation, index)
                 expected.add(translation.expected_chrf, inputs.line_name(index))
                 if outputs.are_closed:
@@ -171,13 +169,6 @@ class Outputs:
             self._page = AttentionPage(opened("attention_html", config.attention_html))
 
     @property
-    def shows_attention(self) -> bool:
-        """Return whether an output shows attention weights."""
-        config = self._config
-        is_json = config.output_format is OutputFormat.json
-        return is_json or bool(config.attention_plot or config.attention_html)
-
-    @property
     def are_closed(self) -> bool:
         """Return whether the only output is a pipe that has been closed."""
         others = (self._links, self._page)
@@ -186,20 +177,7 @@ class Outputs:
     def add(self, translation: Translation, index: int) -> None:
         """Write the translation of line number `index` of all inputs."""
         number = index
-        is_shown = bool(translation.source_ids) and has_attention(translation)
-        if self._plots is not None and is_shown:
-            _draw(translation, number, self._plots)
-        if self._page is not None and is_shown:
-            best, expected = translation.best, translation.expected_chrf
-            quality = "" if expected is None else f", expected chrF {expected:.0f}"
-            self._page.add(
-                source=translation.source,
-                target=best.text,
-                source_tokens=translation.source_tokens,
-                target_tokens=best.tokens,
-                attention_weights=best.attention_weights,
-                note=f"line {number + 1}, log-probability {best.log_probability:.2f}{quality}",
-            )
+        self._show_attention(translation, index)
         text_file = self._texts[0]
         # If each input has its own output, the lines of each output are numbered from 0.
         if len(self._texts) > 1:
@@ -209,6 +187,26 @@ class Outputs:
         if self._links is not None:
             links = _with_torch(self._translator).links(translation)
             self._write(self._links, f"{format_links(links)}\n".encode())
+
+    def _show_attention(self, translation: Translation, index: int) -> None:
+        """Draw the sentences of a line, and add them to the page."""
+        shown = [each for each in translation.sentences if each.source_ids]
+        for number, sentence in enumerate(shown, start=1):
+            if self._plots is not None:
+                name = f"{index:06d}" + f".{number}" * (len(shown) > 1)
+                _draw(sentence, name, self._plots)
+            if self._page is not None:
+                best, expected = sentence.best, sentence.expected_chrf
+                place = f"line {index + 1}" + f", sentence {number}" * (len(shown) > 1)
+                quality = "" if expected is None else f", expected chrF {expected:.0f}"
+                self._page.add(
+                    source=sentence.source,
+                    target=best.text,
+                    source_tokens=sentence.source_tokens,
+                    target_tokens=best.tokens,
+                    attention_weights=best.attention_weights,
+                    note=f"{place}, log-probability {best.log_probability:.2f}{quality}",
+                )
 
     def finish(self) -> None:
         """Write the end of the page."""
@@ -231,7 +229,7 @@ def format_translation(config: TranslateConfig, translation: Translation, *, ind
     In the format text, the output for a scored reference is its log-probability.
     """
     if config.output_format is OutputFormat.json:
-        lines = [json.dumps(as_json(translation), ensure_ascii=False)]
+        lines = [json.dumps(line_json(translation), ensure_ascii=False)]
     elif config.output_format is OutputFormat.nbest:
         found = translation.hypotheses
         texts = [each.text.replace(_SEPARATOR, _ESCAPED) for each in found]
@@ -256,12 +254,12 @@ def _directory_of_plots(config: TranslateConfig) -> Path | None:
     return directory
 
 
-def _draw(translation: Translation, number: int, directory: Path) -> None:
+def _draw(sentence: TranslatedSentence, name: str, directory: Path) -> None:
     """Draw each hypothesis; the file names of all but the best hypothesis contain its rank."""
-    for rank, hypothesis in enumerate(translation.hypotheses):
-        figure = translation.figure(hypothesis)
-        name = f"{number:06d}" if rank == 0 else f"{number:06d}-{rank + 1}"
-        with whole_file(directory / f"{name}.png") as file:
+    for rank, hypothesis in enumerate(sentence.hypotheses):
+        figure = sentence.figure(hypothesis)
+        file_name = f"{name}.png" if rank == 0 else f"{name}-{rank + 1}.png"
+        with whole_file(directory / file_name) as file:
             figure.savefig(file, format="png")
 
 

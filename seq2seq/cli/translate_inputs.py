@@ -26,7 +26,7 @@ from seq2seq.files.text import (
     open_standard_input,
     parallel,
 )
-from seq2seq.inference.translations import Translation
+from seq2seq.inference.translations import TranslatedSentence
 
 logger = logging.getLogger(__name__)
 
@@ -161,14 +161,12 @@ class TranslationProgress:
         self._num_sentences = 0
         self._start = time.perf_counter()
 
-    def advance(self, translations: Sequence[Translation]) -> None:
+    def advance(self, sentences: Sequence[TranslatedSentence]) -> None:
         """Count sentences that have been translated."""
-        self._num_sentences += len(translations)
+        self._num_sentences += len(sentences)
         count, _, rate = self._figures()
         self._bar.set_description_str(f"{count}, {rate}", refresh=False)
-        self._bar.update(
-            sum(len(each.source.encode(errors="replace")) + 1 for each in translations)
-        )
+        self._bar.update(sum(len(each.source.encode(errors="replace")) + 1 for each in sentences))
 
     def log_speed(self) -> None:
         """Log the speed in one line if there were many sentences."""

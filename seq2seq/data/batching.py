@@ -5,7 +5,7 @@
 import itertools
 import logging
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum
@@ -22,7 +22,6 @@ from seq2seq.data.corpus import Corpus
 from seq2seq.data.tokenizers.interface import SamplingTokenizer, TokenizerPair
 from seq2seq.runtime.numerics import copy_to_device, derive_seed
 from seq2seq.special_tokens import BOS, EOS, PAD
-from seq2seq.text.sentences import UNKNOWN_HABITS, TextHabits
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +74,8 @@ class EncodedCorpus:
     """Hashes of the sources and of the targets, to find text that two corpora share."""
     part_sizes: list[int] = field(default_factory=list)
     """Number of pairs in each part of a joined corpus, in order."""
-    habits: TextHabits = UNKNOWN_HABITS
+    habits: Mapping[str, float] = field(default_factory=dict)
+    """Shares of the pairs with a habit; see `seq2seq.text`."""
 
     def __len__(self) -> int:
         return len(self.indices)

@@ -42,7 +42,7 @@ from seq2seq.files.atomic import (
 )
 from seq2seq.files.paths import expand_home
 from seq2seq.special_tokens import UNK
-from seq2seq.text.sentences import TextHabits, count_habits
+from seq2seq.text.sentences import HABITS, count_habits
 
 logger = logging.getLogger(__name__)
 
@@ -226,7 +226,7 @@ def encode_corpus(
         arrays["indices"],
         (arrays["source_hashes"], arrays["target_hashes"]),
         arrays["part_sizes"].tolist(),
-        TextHabits(*(counts[name] / counts["pairs"] for name in TextHabits._fields)),
+        {name: counts[name] / counts["pairs"] for name in HABITS},
     )
     logger.info(
         "%s: %s with %s, %s of them unknown",

@@ -152,7 +152,7 @@ def _write(checkpoint: Checkpoint, folder: Path, precision: ExportPrecision) -> 
         normalizes=rules.normalizes,
         patterns=dict(rules.patterns),
         symbols=symbols,
-        **checkpoint.habits._asdict(),
+        habits=dict(checkpoint.habits),
         confidence=checkpoint.confidence._asdict() if checkpoint.confidence else {},
         packages={name: version(name) for name in _PACKAGES},
         files={},

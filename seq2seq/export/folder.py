@@ -61,12 +61,8 @@ class Runtime(Config, section=RUNTIME):
     """Regular expressions of what a translation copies, by name."""
     symbols: list[int]
     """Target ids of the symbols that a translation copies."""
-    several_sentences: Annotated[float, Range(0, 1)] = 0.0
-    """Share of the training sources with several sentences."""
-    without_words: Annotated[float, Range(0, 1)] = 0.0
-    """Share of the training sources that have no words and a different text as target."""
-    capitals: Annotated[float, Range(0, 1)] = 0.0
-    """Share of the training sources in capitals."""
+    habits: dict[str, float] = field(default_factory=dict)
+    """Shares of the training pairs with a habit; see `seq2seq.text`."""
     confidence: dict[str, float] = field(default_factory=dict)
     """Fields of `Confidence`, fitted with the weights before any rounding; empty if unknown."""
     packages: Annotated[dict[str, str], Texts()]

@@ -17,7 +17,6 @@ from seq2seq.runtime.process import MOST_WORKERS, map_in_workers
 from seq2seq.search.config import BeamConfig, DecodingConfig, Hypothesis
 from seq2seq.search.loop import beam_search
 from seq2seq.text.rules import TextRules
-from seq2seq.text.sentences import TextHabits
 
 
 class OnnxTranslator(LineTranslator):
@@ -35,7 +34,7 @@ class OnnxTranslator(LineTranslator):
             (source, target),
             decoding=runtime.decoding,
             tags=runtime.tags,
-            habits=TextHabits(runtime.several_sentences, runtime.without_words, runtime.capitals),
+            habits=runtime.habits,
             weights=np.zeros((runtime.num_heads, 1, 1), np.float32),
             confidence=Confidence(**runtime.confidence) if runtime.confidence else None,
         )

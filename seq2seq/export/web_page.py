@@ -50,7 +50,7 @@ def write_page(
 
 def _description(model: Runtime, examples: Sequence[str]) -> dict[str, object]:
     """Return the settings of a model that the script of the page reads."""
-    habits = TextHabits(model.several_sentences, model.without_words, model.capitals)
+    habits = TextHabits(**model.habits)
     return {
         "source": model.source,
         "target": model.target,

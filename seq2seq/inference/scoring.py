@@ -11,21 +11,20 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from seq2seq.data.tokenizers.interface import Tokenizer, TokenizerPair, leading_symbols, word_at
+from seq2seq.data.tokenizers.interface import Tokenizer, TokenizerPair
 from seq2seq.evaluation.alignment import argmax_links, word_weights
 from seq2seq.evaluation.measures import Sentences
 from seq2seq.evaluation.metrics import chrf_of_each_other
 from seq2seq.files.links import GoldLinks, Links
 from seq2seq.inference.ensemble import Ensemble
-from seq2seq.inference.translations import TranslatedHypothesis, Translation
+from seq2seq.inference.translations import TranslatedHypothesis, TranslatedSentence
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.search.config import Hypothesis
 from seq2seq.special_tokens import BOS, PAD, UNK
-from seq2seq.text.rules import NO_TEXT, TextRules
 
 
 def attention_links(
-    translation: Translation, hypothesis: TranslatedHypothesis, *, tokenizers: TokenizerPair
+    sentence: TranslatedSentence, hypothesis: TranslatedHypothesis, *, tokenizers: TokenizerPair
 ) -> Iterator[Links]:
     """Link each word of a hypothesis to the source word with the most attention.
 
@@ -36,48 +35,16 @@ def attention_links(
         ValueError: The model has no attention heads.
     """
     source, target = tokenizers
-    if translation.parts:
-        yield from _joined_links(translation, hypothesis, tokenizers=tokenizers)
-        return
     weights = hypothesis.attention_weights
-    source_words = source.words(translation.source, translation.source_ids, translation.model)
-    words = target.words(hypothesis.text, hypothesis.ids, translation.model)
+    source_words = source.words(sentence.source, sentence.source_ids, sentence.model)
+    words = target.words(hypothesis.text, hypothesis.ids, sentence.model)
     labels = target.tokens(hypothesis.ids)
     for heads in chain([weights], (head.unsqueeze(0) for head in weights)):
         yield argmax_links(word_weights(heads, source_words, words, target_tokens=labels))
 
 
-def _joined_links(
-    translation: Translation, hypothesis: TranslatedHypothesis, *, tokenizers: TokenizerPair
-) -> Iterator[Links]:
-    """Yield the links of a line's sentences, with word indices that count from the line's start."""
-    line, text = translation.source, hypothesis.text
-    # The sentences are of the normalized line, whose words belong to the words of the user.
-    rules = TextRules(tokenizers.source.rules.normalizes)
-    owners, line = rules.owners(line, NO_TEXT), rules.normalize(line)
-    pairs = list(zip(translation.parts, hypothesis.parts, strict=True))
-    offsets = []
-    place = target_place = 0
-    for part, found in pairs:
-        # Every sentence begins with the tags of the line, which contains them only once.
-        tags = leading_symbols(tokenizers.source, part.source)
-        sentence = part.source[len(tags) :].strip()
-        place = line.index(sentence, place)
-        target_place = text.index(found.text, target_place)
-        num_tags = len(tags.split())
-        offsets.append((num_tags, word_at(line, place) - num_tags, word_at(text, target_place)))
-        place, target_place = place + len(sentence), target_place + len(found.text)
-    links = (attention_links(*pair, tokenizers=tokenizers) for pair in pairs)
-    for of_parts in zip(*links, strict=True):
-        yield frozenset(
-            (owners[source if source < num_tags else source + offset], target + target_offset)
-            for found, (num_tags, offset, target_offset) in zip(of_parts, offsets, strict=True)
-            for source, target in found
-        )
-
-
 def read_sentences(
-    scored: Sequence[Translation],
+    scored: Sequence[TranslatedSentence],
     *,
     tokenizers: TokenizerPair,
     gold: Sequence[GoldLinks] | None = None,
@@ -85,7 +52,7 @@ def read_sentences(
     """Return the data for measuring how a model reads references.
 
     Args:
-        scored: The references, as known translations.
+        scored: The references, as known sentences.
         tokenizers: The tokenizers of the model.
         gold: Gold links of each reference; None without them.
     """

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from itertools import accumulate, groupby
 
-from seq2seq.inference.translations import Translation
+from seq2seq.inference.translations import TranslatedSentence
 from seq2seq.search.config import DecodingConfig
 from seq2seq.special_tokens import SPACE_LABEL, SPECIAL_TOKENS, UNK
 
@@ -65,10 +65,6 @@ _LINES = {
         "tokens: %(split)d",
         "split=never keeps them whole, at a cost that grows with the square of their length",
     ),
-    "without_attention": (
-        "lines with so many tokens that their attention is not shown: %(without_attention)d",
-        "split these lines",
-    ),
 }
 """Text of the warning for each count above 0, before and after the list of lines."""
 _MOST_TEXTS = 5
@@ -83,7 +79,7 @@ class StreamCounts:
         tags: The tags of the training text, if every source began with one.
         decoding: The search, whose length limit may cut translations; None for scored pairs.
         line_name: Names a line for a warning, given its index in the stream.
-        on_batch: Called with the translations of sentences that have just been translated.
+        on_batch: Called with sentences that have just been translated.
         has_more: Returns whether the next line of the stream is available. If not, the earlier
             lines are translated first.
     """
@@ -94,7 +90,7 @@ class StreamCounts:
         decoding: DecodingConfig | None,
         *,
         line_name: Callable[[int], str] = lambda index: str(index + 1),
-        on_batch: Callable[[Sequence[Translation]], None] = lambda translations: None,
+        on_batch: Callable[[Sequence[TranslatedSentence]], None] = lambda sentences: None,
         has_more: Callable[[], bool] = lambda: True,
     ) -> None:
         self.decoding = decoding
@@ -114,8 +110,8 @@ class StreamCounts:
             if len(lines) <= _MOST_LINES and (line := self._line_name(index)) not in lines:
                 lines.append(line)
 
-    def add(self, translation: Translation, index: int) -> None:
-        """Count the translation of a sentence from the line with this index."""
+    def add(self, translation: TranslatedSentence, index: int) -> None:
+        """Count a sentence of the line with this index."""
         source_ids, best = translation.source_ids, translation.best
         num_unknown = translation.num_unknown_tokens
         is_tagged = translation.source.lstrip().startswith(self._tags)
@@ -143,8 +139,9 @@ class StreamCounts:
                 if text in self._unknown or len(self._unknown) < _KEPT_TEXTS:
                     self._unknown[text] += 1
 
-    def add_line(self, line: str, index: int) -> None:
+    def add_line(self, line: str, index: int, *, is_cut: bool) -> None:
         """Count what the sentences of a line do not show."""
+        self.count("split", index, is_cut)
         self.count("tabs", index, self.decoding is not None and "\t" in line.strip())
 
     def report(self) -> None:
@@ -185,7 +182,7 @@ def _shown(text: str) -> str:
     return f"{text} ({number})" if text.isprintable() else number
 
 
-def _unknown_texts(translation: Translation) -> list[str]:
+def _unknown_texts(translation: TranslatedSentence) -> list[str]:
     """Return the source text of the unknown tokens; adjacent tokens share one text."""
     labels = [
         None if token == UNK else label.replace(SPACE_LABEL, " ")

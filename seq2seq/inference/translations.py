@@ -1,18 +1,21 @@
-"""A sentence with its translations, and how they are made; loads without torch."""
+"""Lines and sentences with their translations, and how they are made; loads without torch."""
 
 # N heads, T target length, S source length
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from seq2seq.evaluation.confidence import Confidence
 from seq2seq.search.config import Hypothesis
 from seq2seq.special_tokens import EOS, UNK
-from seq2seq.text.rules import NO_TEXT, ModelText, TextRules, in_capitals, recase
+from seq2seq.text.layer import Segment, line_of
+from seq2seq.text.rules import NO_TEXT, ModelText, TextRules
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from torch import Tensor
+
+_Hypothesis = TypeVar("_Hypothesis", "TranslatedHypothesis", "LineHypothesis")
 
 
 class TranslatedHypothesis(NamedTuple):
@@ -34,12 +37,9 @@ class TranslatedHypothesis(NamedTuple):
     tokens: list[str]
     """Label of each row of the attention weights; the last is EOS if finished."""
     attention_weights: "Tensor | Any"
-    """Attention weights (N, T, S): a tensor on the CPU, or a NumPy array from an exported model.
-    A line that was split has weights (N, 0, 0) if a head had more than a million."""
+    """Attention weights (N, T, S): a tensor on the CPU, or a NumPy array from an exported model."""
     token_log_probabilities: Sequence[float] = ()
     """Log-probability of each of `tokens`."""
-    parts: "Sequence[TranslatedHypothesis]" = ()
-    """Translations of the sentences, if the line was split; its scores are sums over them."""
 
     def __repr__(self) -> str:
         return (
@@ -48,8 +48,8 @@ class TranslatedHypothesis(NamedTuple):
         )
 
 
-class Translation(NamedTuple):
-    """A source sentence and its translations."""
+class TranslatedSentence(NamedTuple):
+    """A sentence and its translations, or text of a line that stays and has no tokens."""
 
     source: str
     source_ids: list[int]
@@ -60,17 +60,11 @@ class Translation(NamedTuple):
     """Hypotheses, best first; never empty."""
     model: ModelText = NO_TEXT
     """The source as the model reads it."""
-    parts: "Sequence[Translation]" = ()
-    """Translations of the sentences, if the line was split. The tokens of the line are the tokens
-    of its sentences, each with its EOS."""
     confidence: Confidence | None = None
     """What the model's certainty says about the quality of such a translation."""
 
     def __repr__(self) -> str:
-        return (
-            f"Translation(source={self.source!r}, text={self.text!r}, score={self.score:.4f}, "
-            f"num_hypotheses={len(self.hypotheses)})"
-        )
+        return _shown(self)
 
     @property
     def num_unknown_tokens(self) -> int:
@@ -84,17 +78,8 @@ class Translation(NamedTuple):
 
     @property
     def expected_chrf(self) -> float | None:
-        """Return the chrF to expect of the best translation, from 0 to 100.
-
-        It is None if the model knows no such relation, the search does not look for the most
-        probable translation, or nothing was translated.
-        """
-        found = [part.best for part in self.parts or (self,) if part.source_ids]
-        num_tokens = sum(len(best.token_log_probabilities) for best in found)
-        if self.confidence is None or not num_tokens:
-            return None
-        total = sum(best.log_probability for best in found)
-        return self.confidence.expected_chrf(total / num_tokens)
+        """Return the chrF to expect of the best translation, as `Translation` does."""
+        return _expected_chrf([self])
 
     @property
     def best(self) -> TranslatedHypothesis:
@@ -124,6 +109,108 @@ class Translation(NamedTuple):
         chosen = hypothesis or self.best
         weights = as_tensor(chosen.attention_weights)
         return attention_figure(weights, self.source_tokens, chosen.tokens)
+
+
+class LineHypothesis(NamedTuple):
+    """One translation of a line: a hypothesis for each of its sentences."""
+
+    sentences: Sequence[TranslatedHypothesis]
+
+    @property
+    def text(self) -> str:
+        """Return the translation of the line."""
+        return line_of(each.text for each in self.sentences)
+
+    @property
+    def score(self) -> float:
+        """Return the sum of the scores."""
+        return sum(each.score for each in self.sentences)
+
+    @property
+    def log_probability(self) -> float:
+        """Return the sum of the log-probabilities."""
+        return sum(each.log_probability for each in self.sentences)
+
+    @property
+    def finished(self) -> bool:
+        """Return whether no sentence reached the length limit."""
+        return all(each.finished for each in self.sentences)
+
+
+class Translation(NamedTuple):
+    """A line and its translations."""
+
+    source: str
+    sentences: Sequence[TranslatedSentence]
+    """The sentences of the line, and text that stays, in order; never empty."""
+
+    def __repr__(self) -> str:
+        return _shown(self)
+
+    @property
+    def hypotheses(self) -> list[LineHypothesis]:
+        """Return the distinct translations, best first.
+
+        The nth consists of the nth hypothesis of each sentence, or of the last one if a sentence
+        has fewer.
+        """
+        number = max(len(each.hypotheses) for each in self.sentences)
+        ranks = (
+            LineHypothesis([each.hypotheses[: rank + 1][-1] for each in self.sentences])
+            for rank in range(number)
+        )
+        return distinct(ranks)
+
+    @property
+    def best(self) -> LineHypothesis:
+        """Return the best hypothesis of each sentence."""
+        return LineHypothesis([each.best for each in self.sentences])
+
+    @property
+    def text(self) -> str:
+        """Return the text of the best hypothesis."""
+        return self.best.text
+
+    @property
+    def score(self) -> float:
+        """Return the score of the best hypothesis."""
+        return self.best.score
+
+    @property
+    def num_unknown_tokens(self) -> int:
+        """Return the number of source tokens that are outside the model's vocabulary."""
+        return sum(each.num_unknown_tokens for each in self.sentences)
+
+    @property
+    def expected_chrf(self) -> float | None:
+        """Return the chrF to expect of the best translation, from 0 to 100.
+
+        It is None if the model knows no such relation, the search does not look for the most
+        probable translation, or nothing was translated.
+        """
+        return _expected_chrf(self.sentences)
+
+
+def sentences_of(lines: Iterable[Translation]) -> list[TranslatedSentence]:
+    """Return the sentences of all lines; one for each line if lines are not split."""
+    return [sentence for line in lines for sentence in line.sentences]
+
+
+def _shown(translation: TranslatedSentence | Translation) -> str:
+    return (
+        f"{type(translation).__name__}(source={translation.source!r}, text={translation.text!r}, "
+        f"score={translation.score:.4f}, num_hypotheses={len(translation.hypotheses)})"
+    )
+
+
+def _expected_chrf(sentences: Sequence[TranslatedSentence]) -> float | None:
+    """Return the chrF to expect of sentences, given the mean log-probability of their tokens."""
+    known = [each for each in sentences if each.source_ids and each.confidence is not None]
+    num_tokens = sum(len(each.best.token_log_probabilities) for each in known)
+    if not num_tokens:
+        return None
+    total = sum(each.best.log_probability for each in known)
+    return known[0].confidence.expected_chrf(total / num_tokens)  # type: ignore[union-attr]
 
 
 class TextTokenizer(Protocol):
@@ -169,38 +256,11 @@ class EncodedPair(NamedTuple):
         return max(len(self.source.ids), len(self.target.ids))
 
 
-def encode_lines(
-    lines: Sequence[str],
-    tokenizer: TextTokenizer,
-    stays: Callable[[str], bool] = lambda line: not line.strip(),
-    *,
-    recases: bool = False,
-) -> list[EncodedLine]:
-    """Encode source lines as the tokenizer's rules prepare them.
-
-    Args:
-        lines: The lines.
-        tokenizer: Their tokenizer.
-        stays: Returns whether a line is not translated, so that it needs no ids.
-        recases: Whether lines in capitals are encoded with ordinary capitalization.
-    """
-
-    def cost(word: str) -> tuple[int, int]:
-        [ids] = tokenizer.encode([word])
-        return ids.count(UNK), len(ids)
-
-    prepared = [tokenizer.rules.prepare(line) for line in lines]
-    if recases:
-        prepared = [
-            each._replace(text=recase(each.text, cost), in_capitals=True)
-            if in_capitals(each.text)
-            else each
-            for each in prepared
-        ]
-    rows = zip(lines, tokenizer.encode([each.text for each in prepared]), prepared, strict=True)
+def encode_segments(segments: Sequence[Segment], tokenizer: TextTokenizer) -> list[EncodedLine]:
+    """Encode pieces of lines as the model reads them."""
+    rows = tokenizer.encode([each.model.text for each in segments])
     return [
-        EncodedLine(line, []) if stays(line) else EncodedLine(line, ids, model)
-        for line, ids, model in rows
+        EncodedLine(each.source, ids, each.model) for each, ids in zip(segments, rows, strict=True)
     ]
 
 
@@ -218,21 +278,18 @@ def encode_targets(
     ]
 
 
-def as_json(translation: Translation, *, has_attention: bool = True) -> dict[str, object]:
-    """Return a translation as a JSON object, with the numbers of tokens rounded to six digits.
+def sentence_json(sentence: TranslatedSentence, *, has_attention: bool = True) -> dict[str, object]:
+    """Return a sentence as a JSON object, with the numbers of tokens rounded to six digits.
 
     Args:
-        translation: The translation.
+        sentence: The sentence.
         has_attention: Whether the object has the attention weights: (N, T, S).
     """
     hypotheses: list[dict[str, object]] = []
-    for found in translation.hypotheses:
+    for found in sentence.hypotheses:
         by_token = [round(value, 6) for value in found.token_log_probabilities]
         hypothesis = {
-            "text": found.text,
-            "score": found.score,
-            "log_probability": found.log_probability,
-            "finished": found.finished,
+            **_hypothesis_json(found),
             "tokens": found.tokens,
             "token_log_probabilities": by_token,
         }
@@ -242,17 +299,41 @@ def as_json(translation: Translation, *, has_attention: bool = True) -> dict[str
                 [[round(weight, 6) for weight in row] for row in head] for head in heads
             ]
         hypotheses.append(hypothesis)
-    expected = translation.expected_chrf
     return {
-        "source": translation.source,
-        "expected_chrf": None if expected is None else round(expected, 1),
-        "source_tokens": translation.source_tokens,
-        "unknown_tokens": translation.num_unknown_tokens,
+        **_source_json(sentence),
+        "source_tokens": sentence.source_tokens,
         "hypotheses": hypotheses,
     }
 
 
-def make_translation(
+def line_json(translation: Translation) -> dict[str, object]:
+    """Return a line as a JSON object, with its sentences as `sentence_json`."""
+    return {
+        **_source_json(translation),
+        "hypotheses": list(map(_hypothesis_json, translation.hypotheses)),
+        "sentences": list(map(sentence_json, translation.sentences)),
+    }
+
+
+def _source_json(translation: TranslatedSentence | Translation) -> dict[str, object]:
+    expected = translation.expected_chrf
+    return {
+        "source": translation.source,
+        "expected_chrf": None if expected is None else round(expected, 1),
+        "unknown_tokens": translation.num_unknown_tokens,
+    }
+
+
+def _hypothesis_json(found: TranslatedHypothesis | LineHypothesis) -> dict[str, object]:
+    return {
+        "text": found.text,
+        "score": found.score,
+        "log_probability": found.log_probability,
+        "finished": found.finished,
+    }
+
+
+def make_sentence(
     source: EncodedLine,
     hypotheses: Sequence[Hypothesis],
     *,
@@ -260,16 +341,16 @@ def make_translation(
     texts: Sequence[str] | None = None,
     n_best: int | None = None,
     confidence: Confidence | None = None,
-) -> Translation:
-    """Combine a source line and its hypotheses into a translation.
+) -> TranslatedSentence:
+    """Combine a source and its hypotheses into a translated sentence.
 
     Args:
-        source: The source line.
+        source: The source.
         hypotheses: Hypotheses of a search, or known targets.
         tokenizers: Source and target tokenizer.
         texts: Text of each known target; None decodes the ids.
         n_best: Maximum number of hypotheses to keep; None keeps all distinct ones.
-        confidence: See `Translation`.
+        confidence: See `TranslatedSentence`.
     """
     source_tokenizer, target_tokenizer = tokenizers
     if texts is None:
@@ -278,7 +359,7 @@ def make_translation(
     def labels(ids: Sequence[int], tokenizer: TextTokenizer) -> list[str]:
         return list(map(source.model.label, tokenizer.tokens(ids)))
 
-    return Translation(
+    return TranslatedSentence(
         source=source.text,
         source_ids=source.ids,
         source_tokens=labels([*source.ids, EOS], source_tokenizer),
@@ -295,12 +376,12 @@ def make_translation(
     )
 
 
-def distinct(hypotheses: Iterable[TranslatedHypothesis]) -> list[TranslatedHypothesis]:
+def distinct(hypotheses: Iterable[_Hypothesis]) -> list[_Hypothesis]:
     """Return the first hypothesis of each text; the tokens of a text may be split in many ways.
 
     The score and log-probability of a hypothesis cover its own tokens only.
     """
-    by_text: dict[str, TranslatedHypothesis] = {}
+    by_text: dict[str, _Hypothesis] = {}
     for each in hypotheses:
         by_text.setdefault(each.text, each)
     return list(by_text.values())

@@ -3,7 +3,7 @@
 import contextlib
 import logging
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -28,7 +28,8 @@ from seq2seq.inference.scoring import attention_links, rank_by_utility, score_ta
 from seq2seq.inference.tally import StreamCounts
 from seq2seq.inference.translations import (
     EncodedLine,
-    TranslatedHypothesis,
+    LineHypothesis,
+    TranslatedSentence,
     Translation,
 )
 from seq2seq.model.seq2seq import Seq2Seq, count_parameters
@@ -42,7 +43,8 @@ from seq2seq.runtime.numerics import (
 )
 from seq2seq.search.config import DEFAULT_SEARCH, DecodingConfig, Hypothesis, MbrConfig
 from seq2seq.search.registry import search
-from seq2seq.text.sentences import UNKNOWN_HABITS, Split, TextHabits
+from seq2seq.text.layer import words_of
+from seq2seq.text.sentences import Split
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +74,8 @@ class Translator(LineTranslator):
         >>> from seq2seq.data.tokenizers.words import CharacterTokenizer
         >>> model = build_model(load_config(), source_vocabulary_size=7, target_vocabulary_size=7)
         >>> tokenizers = TokenizerPair(CharacterTokenizer("abc"), CharacterTokenizer("xyz"))
-        >>> Translator(model, tokenizers=tokenizers)(["abc"])[0].source_tokens
+        >>> [translation] = Translator(model, tokenizers=tokenizers)(["abc"])
+        >>> translation.sentences[0].source_tokens
         ['a', 'b', 'c', '</s>']
     """
 
@@ -86,14 +89,15 @@ class Translator(LineTranslator):
         numerics: Numerics | None = None,
         decoding: DecodingConfig | None = None,
         tags: Sequence[str] = (),
-        habits: TextHabits = UNKNOWN_HABITS,
+        habits: Mapping[str, float] | None = None,
         confidence: Confidence | None = None,
     ) -> None:
         super().__init__(
             tokenizers,
             decoding=decoding or DEFAULT_SEARCH,
             tags=tags,
-            habits=habits,
+            habits=habits or {},
+            leading_symbols=partial(leading_symbols, tokenizers.source),
             confidence=confidence,
             weights=torch.zeros(model.attention.num_heads, 1, 1),
         )
@@ -101,7 +105,6 @@ class Translator(LineTranslator):
         self._numerics = numerics
         self._model = model.to(numerics.device).eval()
         self._symbol_ids = symbol_ids(tokenizers.target)
-        self._leading_symbols = partial(leading_symbols, tokenizers.source)
         if numerics.device.type == "cpu":  # on CUDA all threads would wait for the same stream
             self._map = map_in_threads
 
@@ -180,13 +183,12 @@ class Translator(LineTranslator):
             counts: Counts what deserves a warning; None logs the warnings at the end.
         """
         known = counts or StreamCounts(self.tags, None)
-        splitter = self.splitter(Split.never)
         score_batch = partial(self.score_batch, way_out=f"lower batch_size={batch_size}")
-        yield from self._map_batches(pairs, splitter, score_batch, batch_size, known)
+        yield from self._map_batches(pairs, Split.never, score_batch, batch_size, known)
         if counts is None:
             known.report()
 
-    def score_batch(self, batch: Batch, *, way_out: str) -> list[Translation]:
+    def score_batch(self, batch: Batch, *, way_out: str) -> list[TranslatedSentence]:
         """Score the targets of encoded pairs together; see `search_batch`."""
         if not any(pair.length for pair in batch):
             return [self.known(source, target.text) for source, target in batch]
@@ -226,9 +228,7 @@ class Translator(LineTranslator):
         ids, mask = copy_to_device(list(map(torch.from_numpy, padded)), self._numerics.device)
         return ids, mask
 
-    def links(
-        self, translation: Translation, hypothesis: TranslatedHypothesis | None = None
-    ) -> Links:
+    def links(self, translation: Translation, hypothesis: LineHypothesis | None = None) -> Links:
         """Link each word of a hypothesis to the source word with the most attention.
 
         Args:
@@ -236,10 +236,24 @@ class Translator(LineTranslator):
             hypothesis: One of its hypotheses; None means the best.
 
         Returns:
-            Pairs of a source word and a target word, both counted from 0.
+            Pairs of a source word and a target word, both counted from 0 in the line.
 
         Raises:
             ValueError: The model has no attention heads.
         """
         chosen = hypothesis or translation.best
-        return next(attention_links(translation, chosen, tokenizers=self.tokenizers))
+        links = [
+            next(attention_links(*each, tokenizers=self.tokenizers))
+            for each in zip(translation.sentences, chosen.sentences, strict=True)
+        ]
+        if len(links) == 1:
+            return links[0]
+        sources = self.text.source_words(
+            translation.source, [each.source for each in translation.sentences]
+        )
+        targets = words_of(chosen.text, [each.text for each in chosen.sentences])
+        return frozenset(
+            (source_words[source], target_words[target])
+            for found, source_words, target_words in zip(links, sources, targets, strict=True)
+            for source, target in found
+        )

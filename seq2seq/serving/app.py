@@ -21,7 +21,12 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seq2seq.checks import counted
-from seq2seq.inference.translations import Translation, as_json
+from seq2seq.inference.translations import (
+    TranslatedSentence,
+    Translation,
+    sentence_json,
+    sentences_of,
+)
 from seq2seq.search.config import BeamConfig, DecodingConfig, GreedyConfig, convert_search
 from seq2seq.serving.batcher import Batcher, FullError
 from seq2seq.serving.interface import (
@@ -76,10 +81,9 @@ class Text(NamedTuple):
         )
 
     @property
-    def sentences(self) -> list[Translation]:
-        """Return the translations of all sentences."""
-        lines = (piece for piece in self.pieces if isinstance(piece, Translation))
-        return [sentence for line in lines for sentence in line.parts or [line]]
+    def sentences(self) -> list[TranslatedSentence]:
+        """Return all sentences."""
+        return sentences_of(piece for piece in self.pieces if isinstance(piece, Translation))
 
 
 class Service:
@@ -237,7 +241,7 @@ class Service:
             {
                 "text": text.translated(),
                 "sentences": [
-                    as_json(each, has_attention=fields.attention) for each in text.sentences
+                    sentence_json(each, has_attention=fields.attention) for each in text.sentences
                 ],
             }
             for text in texts

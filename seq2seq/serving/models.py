@@ -11,7 +11,7 @@ from prometheus_client import Counter, Info
 
 from seq2seq.checks import Config, Count, FilePath, FilePaths, Name, Positive, Range, Threads
 from seq2seq.config.composition import describe_error
-from seq2seq.inference.translations import Translation
+from seq2seq.inference.translations import Translation, sentences_of
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.search.config import BeamConfig, DecodingConfig, GreedyConfig
 from seq2seq.serving.batcher import Translate
@@ -180,7 +180,7 @@ def _translate_counting(
 ) -> Sequence[Translation]:
     """Translate lines, and count what is a problem of the input or the model."""
     translations = translate(lines, decoding)
-    sentences = [part for line in translations for part in line.parts or [line]]
+    sentences = sentences_of(translations)
     _UNKNOWN.labels(pair).inc(sum(each.num_unknown_tokens for each in sentences))
     _LOST.labels(pair).inc(sum(len(each.lost_spans) for each in sentences))
     _UNFINISHED.labels(pair).inc(sum(not each.best.finished for each in sentences))

@@ -13,6 +13,7 @@ from seq2seq.config.composition import USER_ERRORS, describe_error
 from seq2seq.config.serialization import load_saved_config
 from seq2seq.evaluation.measures import MEASURES
 from seq2seq.evaluation.metrics import text_lengths
+from seq2seq.inference.translations import sentences_of
 from seq2seq.inference.translator import Translator
 from seq2seq.studies.runs import groups_of
 from seq2seq.training.run_directory import RunDirectory
@@ -74,8 +75,8 @@ def shown_sentences(finished: pd.DataFrame, notes: list[str]) -> list[ShownSente
             translator = Translator.load(run["path"], device="cpu")
             decoding = load_saved_config(RunDirectory(run["path"]).config).decoding
             with without_warnings():
-                translations = translator([sources[i] for i in chosen], decoding, split="never")
-            found[list(groups).index(run["group"])] = translations
+                lines = translator([sources[i] for i in chosen], decoding, split="never")
+            found[list(groups).index(run["group"])] = sentences_of(lines)
         except USER_ERRORS as error:
             notes.append(f"{run['run']} translates no sentences here: {describe_error(error)}.")
     sentences: list[ShownSentence] = []

@@ -140,7 +140,11 @@ class TextRules:
 
     def prepare(self, text: str) -> ModelText:
         """Return a source as the model reads it; spans beyond `MAX_SPANS` stay in the text."""
-        text, before, after = self._put_aside(self.normalize(text))
+        return self.protect(self.normalize(text))
+
+    def protect(self, text: str) -> ModelText:
+        """Return a normalized source as the model reads it; see `prepare`."""
+        text, before, after = self._put_aside(text)
         spans = tuple(match[0] for match in self.matches(text))[:MAX_SPANS]
         return ModelText(self._replace(text, spans), spans, before, after)
 
@@ -232,6 +236,13 @@ def split_words(text: str) -> list[str]:
         ['A\\xa0Paris', 'il', 'pleut']
     """
     return [word for word in text.replace("\t", " ").split(" ") if word]
+
+
+def word_at(text: str, position: int) -> int:
+    """Return the index in `split_words(text)` of the word at a position, or of the next one."""
+    around = text[max(position - 1, 0) : position + 1]
+    is_inside = len(around) == 2 and not set(around) & set(" \t")
+    return len(split_words(text[:position])) - is_inside
 
 
 def restore(text: str, spans: Sequence[str]) -> str:

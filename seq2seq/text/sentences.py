@@ -318,7 +318,7 @@ class TextHabits(NamedTuple):
         return self.capitals >= _SOME
 
 
-UNKNOWN_HABITS = TextHabits()
+HABITS = TextHabits._fields
 
 
 def count_habits(pairs: Iterable[tuple[str, str]]) -> dict[str, int]:
@@ -333,4 +333,4 @@ def count_habits(pairs: Iterable[tuple[str, str]]) -> dict[str, int]:
         several += len(split_sentences(source)) > 1
         others += source != target and not has_words(source)
         capitals += in_capitals(source)
-    return dict(zip(TextHabits._fields, (several, others, capitals), strict=True))
+    return dict(zip(HABITS, (several, others, capitals), strict=True))

@@ -2,7 +2,7 @@
 
 import logging
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from seq2seq.config.schema import TrainConfig
@@ -36,7 +36,6 @@ from seq2seq.evaluation.metrics import (
 )
 from seq2seq.files.links import GoldLinks
 from seq2seq.runtime.distributed import Ranks
-from seq2seq.text.sentences import TextHabits
 from seq2seq.training.losses import read_token_links
 
 logger = logging.getLogger(__name__)
@@ -71,7 +70,7 @@ class PreparedData:
     """Rows of an epoch, if training uses some corpora more often than others."""
     fingerprint: str
     """Hash of the training corpus."""
-    habits: TextHabits
+    habits: Mapping[str, float]
     """Habits of the training corpus."""
     sets: dict[str, EvaluationSet]
     """Scored sets by name: `valid`, which chooses the best checkpoint; `test`, unless the run has

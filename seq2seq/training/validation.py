@@ -29,7 +29,7 @@ from seq2seq.evaluation.measures import (
 )
 from seq2seq.evaluation.metrics import signature
 from seq2seq.inference.scoring import read_sentences
-from seq2seq.inference.translations import EncodedLine, EncodedPair, Translation
+from seq2seq.inference.translations import EncodedLine, EncodedPair, TranslatedSentence
 from seq2seq.inference.translator import Translator
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import SINGLE_PROCESS, Ranks
@@ -53,8 +53,8 @@ DIAGONAL = "aer_of_diagonal"
 class Sample(NamedTuple):
     """A sentence of the corpus."""
 
-    translation: Translation
-    reference: Translation
+    translation: TranslatedSentence
+    reference: TranslatedSentence
     """The reference, scored as a known translation."""
 
 
@@ -233,8 +233,8 @@ class _Batch(NamedTuple):
     """The samples to keep, by row."""
 
 
-def _copied(translation: Translation) -> Translation:
-    """Return a translation with a copy of its weights; a view would be sent with its whole
+def _copied(translation: TranslatedSentence) -> TranslatedSentence:
+    """Return a sentence with a copy of its weights; a view would be sent with its whole
     batch."""
     best = translation.best
     weights = best.attention_weights.clone()

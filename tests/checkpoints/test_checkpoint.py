@@ -171,7 +171,7 @@ def test_a_configuration_that_this_version_lacks_is_an_error(
     ("key", "value"),
     [
         *[("tokenizers", each) for each in ({}, {"source": 1, "target": 2}, None)],
-        *[("habits", each) for each in (None, {"capitals": "many"}, {"unheard": 0.5})],
+        *[("habits", each) for each in (None, {"capitals": "many"})],
     ],
 )
 def test_an_invalid_part_is_an_error_that_names_the_file(path, edit, key, value):

@@ -79,7 +79,7 @@ def test_the_expected_chrf_is_in_json_and_summed_up(run, tmp_path, caplog, is_as
     if not is_asked_for:
         assert (first["expected_chrf"], summary) == (None, [])
         return
-    values = first["hypotheses"][0]["token_log_probabilities"]
+    values = first["sentences"][0]["hypotheses"][0]["token_log_probabilities"]
     assert first["expected_chrf"] == pytest.approx(60 + 10 * sum(values) / len(values), abs=0.06)
     mean = (first["expected_chrf"] + third["expected_chrf"]) / 2
     order = "1, 3" if first["expected_chrf"] < third["expected_chrf"] else "3, 1"
@@ -279,7 +279,8 @@ def test_attention_of_an_exported_folder_is_shown_without_torch(exported, tmp_pa
     keys = ["text=ein hund", "output_format=json", "attention_html=page.html"]
     done = without_torch(f"checkpoint={exported}", *keys)
 
-    [hypothesis] = json.loads(done.stdout)["hypotheses"]
+    [sentence] = json.loads(done.stdout)["sentences"]
+    [hypothesis] = sentence["hypotheses"]
     page = (tmp_path / "page.html").read_text()
     [shown] = re.findall(r'<script type="application/json" class="attention">(.*)</script>', page)
     assert json.loads(shown)["weights"] == [
@@ -322,13 +323,14 @@ def files(input_file, write):
 
 
 def test_each_hypothesis_with_text_gets_a_picture(checkpoint, tmp_path, write, capfdbinary):
-    path = write("input.txt", ["ja", "", "nein"])
+    path = write("input.txt", ["ja", "", "Nein. Na ja."])
     directory = tmp_path / "new" / "plots"
 
     translate(make_translate_config(checkpoint, input=path, attention_plot=str(directory)))
 
     names = sorted(path.name for path in directory.iterdir())
-    assert names == ["000000-2.png", "000000.png", "000002-2.png", "000002.png"]
+    of_second = ["000002.1-2.png", "000002.1.png", "000002.2-2.png", "000002.2.png"]
+    assert names == ["000000-2.png", "000000.png", *of_second]
     assert (directory / "000000.png").read_bytes().startswith(b"\x89PNG")
 
 

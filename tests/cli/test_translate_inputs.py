@@ -15,6 +15,7 @@ from tiny_translator import GREEDY, make_translate_config, translated
 from seq2seq.cli.translate import format_translation
 from seq2seq.cli.translate_inputs import MANY, Inputs, Prompt, open_progress
 from seq2seq.files.text import LineReader
+from seq2seq.inference.translations import Translation
 
 pty = pytest.importorskip("pty", reason="there are pseudo-terminals on POSIX alone")
 
@@ -148,7 +149,7 @@ def make_translation(*texts):
         translation.best._replace(text=text, score=-1.5 - rank, log_probability=-3.0)
         for rank, text in enumerate(texts)
     ]
-    return translation._replace(hypotheses=hypotheses)
+    return Translation("", [translation._replace(hypotheses=hypotheses)])
 
 
 def test_nbest_has_the_input_line_the_text_and_the_score_of_each_hypothesis():

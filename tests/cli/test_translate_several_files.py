@@ -122,10 +122,9 @@ def test_a_missing_second_input_or_directory_stops_before_anything_is_translated
     assert outputs(tmp_path) == []
 
 
-def test_a_line_of_very_many_tokens_is_split_and_has_links_but_no_attention(
-    checkpoint, tmp_path, caplog, monkeypatch
+def test_a_line_of_very_many_tokens_is_cut_and_each_part_has_attention(
+    checkpoint, tmp_path, caplog
 ):
-    monkeypatch.setattr("seq2seq.inference.lines.MOST_WEIGHTS", 1000)
     path = write(tmp_path / "a.de", ["ja", "ja " * 500])
     written = {name: str(tmp_path / name) for name in ("output", "alignments", "attention_html")}
 
@@ -134,10 +133,14 @@ def test_a_line_of_very_many_tokens_is_split_and_has_links_but_no_attention(
     )
 
     first, last = map(json.loads, (tmp_path / "output").read_text().splitlines())
-    assert first["hypotheses"][0]["attention"][0]
-    assert last["hypotheses"][0]["attention"] == [[]]
+    assert [len(each["sentences"]) for each in (first, last)] == [1, 16]
+    for sentence in (*first["sentences"], *last["sentences"]):
+        best = sentence["hypotheses"][0]
+        assert [len(rows) for rows in best["attention"]] == [len(best["tokens"])]
+    page = (tmp_path / "attention_html").read_text()
+    assert page.count('class="attention"') == 17
+    assert "line 2, sentence 16, log-probability" in page
     assert (tmp_path / "alignments").read_text().count("\n") == 2
-    split, unshown = (each for each in caplog.messages if "translation is empty" not in each)
+    [split] = (each for each in caplog.messages if "translation is empty" not in each)
     assert split.startswith("lines that were cut into parts, because they or their sentences have")
     assert "tokens: 1 (line 2); split=never keeps" in split
-    assert "attention is not shown: 1 (line 2);" in unshown

@@ -46,7 +46,8 @@ def test_int8_is_smaller_and_translates(quick, checkpoint_path, tmp_path):
     for node in products:  # sums of two products with unsigned bytes must fit into 16 bits
         assert 2 * 255 * np.abs(weights[node.input[1]].astype(int)).max() < 1 << 15
     assert (256, 1) in [each.shape for each in weights.values() if each.dtype == np.float32]
-    assert translation.best.attention_weights.shape[2] == len(translation.source_tokens)
+    [sentence] = translation.sentences
+    assert sentence.best.attention_weights.shape[2] == len(sentence.source_tokens)
     assert "int8" in (tmp_path / "small" / "README.md").read_text()
     assert not (tmp_path / "small" / "best.pt").exists()
 

@@ -13,7 +13,8 @@ from seq2seq.data.config import GrammarConfig, Normalization
 from seq2seq.data.corpus import load_corpora
 from seq2seq.data.tokenizers.interface import plain_tokenizer, train_tokenizers
 from seq2seq.export.web_page import sentence_rules
-from seq2seq.inference.lines import SentenceSplitter
+from seq2seq.text.layer import TextLayer
+from seq2seq.text.rules import IDENTITY
 from seq2seq.text.sentences import (
     TextHabits,
     has_words,
@@ -126,8 +127,8 @@ def test_lines_are_split_as_by_the_translator(habits):
         data={"texts": texts, "rules": sentence_rules(), "habits": described},
     )
 
-    splitter = SentenceSplitter(habits, num_tokens=len)
-    assert found == [splitter.sentences(text) for text in texts]
+    layer = TextLayer(IDENTITY, habits._asdict(), count=lambda text: (0, len(text)))
+    assert found == [[each.source for each in layer.segments(text)] for text in texts]
 
 
 def test_sentences_are_those_of_python():

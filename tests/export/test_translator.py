@@ -36,6 +36,8 @@ def test_translations_are_those_of_the_translator(original, translator, decoding
 
     found = translator(lines, decoding, batch_size=batch_size)
 
+    assert [each.text for each in found] == [each.text for each in expected]
+    expected, found = ([s for each in lines for s in each.sentences] for lines in (expected, found))
     for first, second in zip(expected, found, strict=True):
         texts = [each.text for each in first.hypotheses]
         assert len(set(texts)) == len(texts)
@@ -86,14 +88,14 @@ def test_threads_share_the_lines_of_a_single_batch(
 def test_an_exported_model_of_longer_texts_does_not_split_lines(exported):
     line = "Ein hund. Zwei kinder."
     single = read_runtime(exported)
-    several = replace(single, several_sentences=0.9)
+    several = replace(single, habits={"several_sentences": 0.9})
 
     split, whole = (
         OnnxTranslator(exported, runtime, threads=1)([line])[0] for runtime in (single, several)
     )
 
-    assert [part.source for part in split.parts] == ["Ein hund.", "Zwei kinder."]
-    assert whole.parts == ()
+    assert [each.source for each in split.sentences] == ["Ein hund.", "Zwei kinder."]
+    assert [each.source for each in whole.sentences] == [line]
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,16 @@ from seq2seq.inference.scoring import score_targets
 from seq2seq.inference.translations import (
     EncodedLine,
     TranslatedHypothesis,
+    TranslatedSentence,
     Translation,
-    as_json,
-    encode_lines,
-    make_translation,
+    encode_segments,
+    line_json,
+    make_sentence,
+    sentence_json,
 )
 from seq2seq.search.config import Hypothesis
 from seq2seq.special_tokens import UNK
+from seq2seq.text.layer import Segment
 from seq2seq.text.rules import SYMBOLS, ModelText
 
 TOKENIZERS = TokenizerPair(CharacterTokenizer("jan "), CharacterTokenizer("yes\n"))
@@ -30,7 +33,7 @@ SOURCE = EncodedLine("ja", [4, 5], ModelText("ja"))
 def two_hypotheses():
     found = TranslatedHypothesis("yes", -1.5, -3.0, True, [4], ["y", "</s>"], torch.ones(2, 4, 3))
     worse = found._replace(text="no", score=-2.0)
-    return Translation("ja", [4, UNK], ["j", "<unk>", "</s>"], [found, worse])
+    return TranslatedSentence("ja", [4, UNK], ["j", "<unk>", "</s>"], [found, worse])
 
 
 def test_a_protected_span_of_any_pattern_may_be_lost():
@@ -48,10 +51,10 @@ def test_the_expected_chrf_of_a_line_is_that_of_the_mean_over_its_tokens():
     def sentence(ids, log_probability, number):
         values = [log_probability / number] * number
         best = TranslatedHypothesis("", 0.0, log_probability, True, [4], [], None, values)
-        return Translation("", ids, [], [best], confidence=LINE)
+        return TranslatedSentence("", ids, [], [best], confidence=LINE)
 
     first, second, kept = sentence([4], -1.0, 2), sentence([5], -2.0, 4), sentence([], 0.0, 1)
-    line = first._replace(parts=[first, kept, second])
+    line = Translation("", [first, kept, second])
 
     assert first.expected_chrf == pytest.approx(90 - 40 / 2)
     assert line.expected_chrf == pytest.approx(90 - 40 * 3 / 6)
@@ -63,7 +66,7 @@ def test_repr_is_short_and_names_text_and_score():
     translation = two_hypotheses()
 
     assert repr(translation) == (
-        "Translation(source='ja', text='yes', score=-1.5000, num_hypotheses=2)"
+        "TranslatedSentence(source='ja', text='yes', score=-1.5000, num_hypotheses=2)"
     )
     assert repr(translation.best) == (
         "TranslatedHypothesis(text='yes', score=-1.5000, finished=True, "
@@ -79,7 +82,7 @@ def test_json_has_all_values_with_six_digits(weights):
     )
     translation = translation._replace(hypotheses=[best])
 
-    content = json.loads(json.dumps(as_json(translation)))
+    content = json.loads(json.dumps(sentence_json(translation)))
 
     assert content == {
         "source": "ja",
@@ -98,7 +101,26 @@ def test_json_has_all_values_with_six_digits(weights):
             }
         ],
     }
-    assert "attention" not in as_json(translation, has_attention=False)["hypotheses"][0]
+    assert "attention" not in sentence_json(translation, has_attention=False)["hypotheses"][0]
+
+
+def test_the_json_of_a_line_has_its_translations_and_its_sentences():
+    first = two_hypotheses()
+    [best, _] = first.hypotheses
+    second = first._replace(source="na", hypotheses=[best._replace(text="so", finished=False)])
+
+    content = line_json(Translation("ja na", [first, second]))
+
+    assert content == {
+        "source": "ja na",
+        "expected_chrf": None,
+        "unknown_tokens": 2,
+        "hypotheses": [
+            {"text": "yes so", "score": -3.0, "log_probability": -6.0, "finished": False},
+            {"text": "no so", "score": -3.5, "log_probability": -6.0, "finished": False},
+        ],
+        "sentences": [sentence_json(first), sentence_json(second)],
+    }
 
 
 def found(ids, *, finished=True, score=-1.5):
@@ -109,7 +131,7 @@ def found(ids, *, finished=True, score=-1.5):
 def test_each_hypothesis_has_a_text_on_one_line_and_a_label_for_each_token():
     hypotheses = [found([4, 7, 6]), found([4], finished=False)]
 
-    translation = make_translation(SOURCE, hypotheses, tokenizers=TOKENIZERS)
+    translation = make_sentence(SOURCE, hypotheses, tokenizers=TOKENIZERS)
 
     first, second = translation.hypotheses
     # A model may write a line feed, but a translation is one line.
@@ -130,7 +152,7 @@ def test_hypotheses_have_distinct_texts(n_best, kept):
     hypotheses = [found(ids, score=-rank) for rank, ids in enumerate(rows)]
     tokenizers = TokenizerPair(TOKENIZERS.source, Merged("yes2"))
 
-    translation = make_translation(SOURCE, hypotheses, tokenizers=tokenizers, n_best=n_best)
+    translation = make_sentence(SOURCE, hypotheses, tokenizers=tokenizers, n_best=n_best)
 
     assert [-each.score for each in translation.hypotheses] == kept
     assert {each.log_probability for each in translation.hypotheses} == {-3.0}
@@ -138,20 +160,18 @@ def test_hypotheses_have_distinct_texts(n_best, kept):
 
 @pytest.mark.parametrize("line", ["", " ", "\t\u3000"])
 def test_a_line_without_text_has_no_tokens(line):
-    assert encode_lines(["ja", line], TOKENIZERS.source) == [SOURCE, EncodedLine(line, [])]
+    segments = [Segment("ja", ModelText("ja")), Segment(line, ModelText(""))]
+
+    assert encode_segments(segments, TOKENIZERS.source) == [SOURCE, EncodedLine(line, [])]
 
 
-def test_a_line_in_capitals_is_read_in_usual_letters_and_answered_in_capitals():
-    usual, capitals = encode_lines(["Ja, na ja ja", "JA, NA JA JA"], TOKENIZERS.source)
-    [recased] = encode_lines(["JA, NA JA JA"], TOKENIZERS.source, recases=True)
-
-    model = ModelText("Ja, na ja ja", in_capitals=True)
-    assert recased == usual._replace(text="JA, NA JA JA", model=model)
-    assert capitals.ids != recased.ids
-    source = recased._replace(model=model._replace(spans=("%s",)))
+def test_a_text_in_capitals_is_answered_in_capitals_with_its_spans_unchanged():
+    source = EncodedLine("JA %s", [4], ModelText("Ja", ("%s",), in_capitals=True))
     tokenizers = TokenizerPair(TOKENIZERS.source, CharacterTokenizer(["y", SYMBOLS[0]]))
-    translation = make_translation(source, [found([4, 5])], tokenizers=tokenizers)
-    assert (translation.source, translation.text) == ("JA, NA JA JA", "Y%s")
+
+    sentence = make_sentence(source, [found([4, 5])], tokenizers=tokenizers)
+
+    assert (sentence.source, sentence.text) == ("JA %s", "Y%s")
 
 
 def score_batch(model, batch):

@@ -25,7 +25,7 @@ from seq2seq.config.schema import load_config
 from seq2seq.data.tokenizers.words import CharacterTokenizer
 from seq2seq.inference.lines import BATCHES_PER_WINDOW
 from seq2seq.inference.tally import StreamCounts
-from seq2seq.inference.translations import EncodedLine, make_translation
+from seq2seq.inference.translations import EncodedLine, make_sentence, sentences_of
 from seq2seq.inference.translator import Translator
 from seq2seq.kernels import Kernels
 from seq2seq.kernels.products import kernels_in_use
@@ -61,8 +61,8 @@ def test_each_line_gets_what_search_finds_for_it_alone(translator, decoding, bat
         ids = torch.tensor([[*source.encode([translation.source])[0], EOS]])
         [expected] = search(model, ids, torch.ones_like(ids, dtype=torch.bool), decoding)
 
-        assert len(translation.hypotheses) == len(expected)
-        for found, hypothesis in zip(translation.hypotheses, expected, strict=True):
+        [sentence] = translation.sentences
+        for found, hypothesis in zip(sentence.hypotheses, expected, strict=True):
             assert found.text == target.decode(hypothesis.ids)
             assert found.score == pytest.approx(hypothesis.score, rel=1e-6, abs=1e-5)
             torch.testing.assert_close(found.attention_weights, hypothesis.attention_weights)
@@ -82,21 +82,24 @@ def test_a_line_without_text_has_probability_1_without_the_model(
         translations = translator.score(zip(lines, targets, strict=True), batch_size=2)
 
     for translation, text in zip(translations, targets or ["", ""], strict=True):
-        [found] = translation.hypotheses
+        [sentence] = translation.sentences
+        [found] = sentence.hypotheses
+        assert translation.text == text
         assert (found.text, found.score, found.log_probability) == (text, 0.0, 0.0)
         assert (found.ids, found.finished) == ([], True)
         assert found.attention_weights.shape == (translator.num_heads, 1, 1)
-        assert translation.source_tokens == found.tokens == ["</s>"]
+        assert sentence.source_tokens == found.tokens == ["</s>"]
     assert caplog.records == []
 
 
 def test_a_figure_shows_the_chosen_hypothesis_also_of_an_exported_model(translator):
     [translation] = translator.translate(SENTENCES[:1], BEAM)
-    best, second, *_ = translation.hypotheses
+    [sentence] = translation.sentences
+    best, second, *_ = sentence.hypotheses
     exported = second._replace(attention_weights=second.attention_weights.numpy())
 
     labels = [
-        [label.get_text() for label in translation.figure(chosen).axes[0].get_yticklabels()]
+        [label.get_text() for label in sentence.figure(chosen).axes[0].get_yticklabels()]
         for chosen in (None, second, exported)
     ]
 
@@ -189,7 +192,7 @@ def test_a_scored_translation_has_the_probability_and_weights_of_the_found_one(a
     translator = make_translator(attention)
     found = [
         (translation, hypothesis)
-        for translation in translator.translate(SENTENCES, BEAM, batch_size=3)
+        for translation in sentences_of(translator.translate(SENTENCES, BEAM, batch_size=3))
         for hypothesis in translation.hypotheses
         # Without EOS, or of whitespace only, a text is encoded differently.
         if hypothesis.finished and hypothesis.text.strip()
@@ -197,7 +200,7 @@ def test_a_scored_translation_has_the_probability_and_weights_of_the_found_one(a
     assert len(found) > 1
     pairs = [(translation.source, hypothesis.text) for translation, hypothesis in found]
 
-    all_scored = list(translator.score(pairs, batch_size=2))
+    all_scored = sentences_of(translator.score(pairs, batch_size=2))
 
     for (translation, expected), scored in zip(found, all_scored, strict=True):
         [hypothesis] = scored.hypotheses
@@ -218,9 +221,11 @@ PAIRS = list(zip(SENTENCES, ["abc", "a.", "", "hgfe dcb", "ab", "", "c" * 40, "e
 
 
 def test_batch_size_and_neighbours_change_neither_order_nor_labels(translator):
-    alone = list(translator.score(PAIRS, batch_size=1))
-    together = list(translator.score(PAIRS, batch_size=7))
-    backwards = list(translator.score(PAIRS[::-1], batch_size=3))[::-1]
+    alone, together, backwards = (
+        sentences_of(translator.score(pairs, batch_size=size))
+        for pairs, size in ((PAIRS, 1), (PAIRS, 7), (PAIRS[::-1], 3))
+    )
+    backwards.reverse()
 
     assert [(each.source, each.hypotheses[0].text) for each in alone] == PAIRS
     for one, *others in zip(alone, together, backwards, strict=True):
@@ -235,11 +240,11 @@ def test_batch_size_and_neighbours_change_neither_order_nor_labels(translator):
 def test_a_pair_without_text_on_one_side_has_no_links_and_is_counted(translator, caplog):
     pairs = [("ja", " "), ("\t", "abc"), ("ja", "abc"), ("nein", "a")]
 
-    without_target, without_source, whole, _ = translator.score(pairs, batch_size=2)
+    scored = list(translator.score(pairs, batch_size=2))
 
-    assert translator.links(without_target, without_target.hypotheses[0]) == frozenset()
-    assert translator.links(without_source, without_source.hypotheses[0]) == frozenset()
-    assert translator.links(whole, whole.hypotheses[0])
+    links = [translator.links(each, each.hypotheses[0]) for each in scored]
+    assert [len(each) > 0 for each in links] == [False, False, True, True]
+    without_target, without_source, *_ = sentences_of(scored)
     assert without_target.hypotheses[0].attention_weights.shape == (1, 1, 3)
     assert without_source.hypotheses[0].attention_weights.shape == (1, 4, 1)
     assert without_source.hypotheses[0].log_probability < 0
@@ -248,7 +253,9 @@ def test_a_pair_without_text_on_one_side_has_no_links_and_is_counted(translator,
 
 
 def test_target_tokens_outside_the_vocabulary_are_scored_as_unknown_and_counted(translator, caplog):
-    outside, known = translator.score([("ja", "a\u65e5b"), ("ja", "ab")], batch_size=2)
+    outside, known = sentences_of(
+        translator.score([("ja", "a\u65e5b"), ("ja", "ab")], batch_size=2)
+    )
 
     assert math.isfinite(outside.score)
     assert outside.hypotheses[0].ids.count(UNK) == 1
@@ -454,7 +461,7 @@ def test_loops_are_told_from_long_translations(target, is_loop, caplog):
     hypothesis = Hypothesis(ids, -1.0, -1.0, False, torch.zeros(1, len(ids), 2))
     counts = StreamCounts((), BEST)
 
-    counts.add(make_translation(EncodedLine("j", [4]), [hypothesis], tokenizers=tokenizers), 2)
+    counts.add(make_sentence(EncodedLine("j", [4]), [hypothesis], tokenizers=tokenizers), 2)
     counts.report()
 
     [message] = caplog.messages

@@ -19,13 +19,15 @@ HEADS = torch.tensor([[[0.75, 0.25], [0.0, 1.0]], [[0.25, 0.75], [0.5, 0.5]]])
 def load(path, source=("\u2581ja", "</s>"), target=("\u2581A", "</s>"), heads=HEADS):
     """Return a model that shows the same attention for every sentence."""
 
-    def shown(translation):
-        found = [h._replace(tokens=target, attention_weights=heads) for h in translation.hypotheses]
-        parts = [shown(part) for part in translation.parts]
-        return translation._replace(source_tokens=source, hypotheses=found, parts=parts)
+    def shown(sentence):
+        found = [h._replace(tokens=target, attention_weights=heads) for h in sentence.hypotheses]
+        return sentence._replace(source_tokens=source, hypotheses=found)
 
     def translate(lines, decoding):
-        return [shown(line) for line in Shouter()(lines, decoding)]
+        return [
+            line._replace(sentences=list(map(shown, line.sentences)))
+            for line in Shouter()(lines, decoding)
+        ]
 
     return load_shouter(path, translate)
 

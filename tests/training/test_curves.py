@@ -15,7 +15,7 @@ from tensorboard.backend.event_processing.event_file_loader import EventFileLoad
 from tiny_training import event_files, read_scalars, read_tags, tiny_config, tiny_run
 
 from seq2seq.data.tokenizers.words import CharacterTokenizer
-from seq2seq.inference.translations import EncodedLine, make_translation
+from seq2seq.inference.translations import EncodedLine, make_sentence
 from seq2seq.search.config import Hypothesis
 from seq2seq.training import curves
 from seq2seq.training.curves import (
@@ -43,7 +43,7 @@ def sample(ids: list[int], weights: torch.Tensor) -> Sample:
     tokenizers = CharacterTokenizer("ab"), CharacterTokenizer("xy")
     found = Hypothesis(ids, -1.0, -1.0, len(ids) + 1 == weights.shape[1], weights)
     return Sample(
-        *(make_translation(source, [each], tokenizers=tokenizers) for each in (found, reference))
+        *(make_sentence(source, [each], tokenizers=tokenizers) for each in (found, reference))
     )
 
 

@@ -26,6 +26,7 @@ from seq2seq.text.rules import (
     TextRules,
     lowered,
     split_words,
+    word_at,
 )
 
 logger = logging.getLogger(__name__)
@@ -612,10 +613,3 @@ def _whole(symbol: str) -> str:
     before = r"(?<!\w)" if re.match(r"\w", symbol) else ""
     after = r"(?!\w)" if re.search(r"\w\Z", symbol) else ""
     return f"{before}{re.escape(symbol)}{after}"
-
-
-def word_at(text: str, position: int) -> int:
-    """Return the index in `split_words(text)` of the word at a position, or of the next one."""
-    around = text[max(position - 1, 0) : position + 1]
-    is_inside = len(around) == 2 and not set(around) & set(" \t")
-    return len(split_words(text[:position])) - is_inside
