@@ -121,8 +121,6 @@ def _naming(path: Path) -> Iterator[None]:
     """Name the file in an error about its content."""
     try:
         yield
-    except ModuleNotFoundError as error:
-        raise missing_package(f"reading {path}", error) from error
     except (ValueError, csv.Error) as error:
         message = str(error)
         raise ValueError(message if str(path) in message else f"{path}: {message}") from error
@@ -135,8 +133,8 @@ def _checked(row: Row) -> Row:
 
 
 def _lines(path: Path, declaration: re.Pattern[bytes] | None = None) -> Iterator[str]:
-    """Yield the lines of a file without their ends, and only the beginning of those over the limit,
-    which are longer than any sentence."""
+    """Yield the lines of a file without their ends, and only the first `MAX_LINE` characters of
+    longer lines, which are longer than any sentence."""
     with open_characters(path, declaration=declaration) as file:
         number = 0
         while line := file.readline(MAX_LINE):
@@ -172,25 +170,26 @@ def _read_table(
     widths = Counter(map(len, filled))
     width = max(widths, key=lambda each: (widths[each], each == len(filled[0])))
     chosen, has_header = _choose_columns(filled[0], width, columns, languages)
-    is_first = True
+    is_first = seen[0][0] > 0  # the keys of JSON have no line
     for number, row in chain(seen, cells):
         place = f"{path}:{number}"
         if isinstance(row, str):
             yield Row(place, row, "", "damaged")
         elif len(row) <= max(chosen) or any(row[width:]):
             yield Row(place, "\t".join(row), "", "columns" if any(row) else "empty")
-        elif number:  # the keys of JSON have no line
+        elif number:
+            source, target = (row[index] for index in chosen)
             fault = "header" if has_header and is_first else None
-            yield Row(place, row[chosen[0]], row[chosen[1]], fault, is_first)
-        is_first = is_first and not any(row)
+            yield Row(place, source, target, fault, is_first)
+            is_first = is_first and not (source and target)
 
 
 def _choose_columns(
     first: Sequence[str], width: int, columns: Sequence[str], languages: Languages
 ) -> tuple[list[int], bool]:
     """Return the indices of source and target, and whether the first row is known to name them."""
-    codes = [languages.source or "", languages.target or ""]
-    names = columns or [code for code in codes if code in first]
+    codes = [languages.source, languages.target]
+    names = columns or [code for code in codes if code and code in first]
     numbers = [str(number) for number in range(1, width + 1)]
     if len(columns) == 2 and {*columns} <= {*numbers}:
         return [int(each) - 1 for each in columns], False
@@ -212,7 +211,7 @@ def _split_at_tabs(path: Path) -> _Cells:
     for number, line in enumerate(_lines(path), start=1):
         cells = line.split("\t")
         quoted += [number] * _has_quotes(cells)
-        yield number, cells
+        yield number, line if len(line) == MAX_LINE else cells
     if quoted:
         logger.warning(
             "%s: %s with quotes as in .csv, the first in line %d; a .tsv is read without quotes, "
@@ -243,15 +242,14 @@ def _split_csv(path: Path) -> _Cells:
         first = 2
     else:
         scores = {}
-        for separator in ",;\t":
+        for separator in ",;\t|":
             rows = [row for _, row in _parse_csv(iter(seen), separator) if isinstance(row, list)]
             widths = Counter(len(row) for row in rows if len(row) > 1)
             scores[separator] = max(widths.values(), default=0)
     best = max(scores, key=lambda separator: scores[separator])
     if sum(score == scores[best] > 0 for score in scores.values()) > 1:
         raise ValueError(
-            "commas, semicolons or tabs give equally many rows the same number of cells; save the "
-            "table as .tsv"
+            "two separators give equally many rows the same number of cells; save the table as .tsv"
         )
     return _parse_csv(chain(seen, lines), best, first=first)
 
@@ -269,8 +267,10 @@ def _parse_csv(lines: Iterator[str], separator: str, *, first: int = 1) -> _Cell
     csv.field_size_limit(MAX_LINE)
     while True:
         taken.clear()
+        rows = csv.reader(row_lines(), delimiter=separator, strict=True, skipinitialspace=True)
         try:
-            yield first, next(csv.reader(row_lines(), delimiter=separator, strict=True))
+            row = next(rows)
+            yield first, taken[0] if len(taken[0]) == MAX_LINE else row
             first += len(taken)
         except StopIteration:
             return
@@ -284,7 +284,7 @@ def _parse_json(lines: Iterator[str]) -> _Cells:
     """Yield the values of each line, an object or a list; objects come after a row of their keys.
 
     An object with a nested one, as in {"translation": {"de": "Hund", "en": "dog"}}, has the keys
-    of both.
+    of both; with several nested ones, their keys are as in "source.text".
     """
     seen = [(number, line, _parsed(line)) for number, line in enumerate(islice(lines, _SEEN), 1)]
     keys = list(
@@ -304,15 +304,17 @@ def _parsed(line: str) -> dict[str, str] | list[str] | None:
     """Return the texts of a line of JSON; None if it is damaged or neither object nor list."""
     try:
         # Numbers stay as they are written.
-        value = json.loads(line or "[]", parse_int=str, parse_float=str, parse_constant=str)
+        text = line.strip().removesuffix(",")  # as in a list of objects
+        value = json.loads(text or "[]", parse_int=str, parse_float=str, parse_constant=str)
     except (ValueError, RecursionError):
         return None
     if isinstance(value, list):
         return list(map(_as_text, value))
     if not isinstance(value, dict):
         return None
-    inner = [each for each in value.values() if isinstance(each, dict)]
-    merged = {key: each for part in (value, *inner) for key, each in part.items()}
+    inner = {key: each for key, each in value.items() if isinstance(each, dict)}
+    parts = [("", value), *((f"{key}." * (len(inner) > 1), each) for key, each in inner.items())]
+    merged = {f"{start}{key}": each for start, part in parts for key, each in part.items()}
     return {key: _as_text(each) for key, each in merged.items() if not isinstance(each, dict)}
 
 
@@ -323,6 +325,10 @@ def _as_text(value: object) -> str:
 
 def _read_sheet(path: Path) -> _Cells:
     """Read a spreadsheet in a process of its own, which bounds the memory."""
+    try:
+        import python_calamine  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise missing_package(f"reading {path}", error) from error
     script = Path(__file__).with_name("spreadsheet.py")
     with subprocess.Popen(
         [sys.executable, str(script), str(path)],

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import TextIOBase
-from itertools import islice, product
+from itertools import chain, islice, product
 from typing import Any, cast
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
@@ -20,12 +20,15 @@ _UNFINISHED = ("new", "initial", "needs-")
 _DEEPEST = 100
 """Maximum number of elements within each other."""
 _MOST_PAIRS = 100
-"""Maximum number of pairs that the variants of a unit make, and of forms of a plural."""
-_MOST_WAITING = 200
-"""Number of units of a TMX file among which two languages must occur."""
+"""Maximum number of pairs that the variants of a unit make."""
+_MOST_SEEN = 200
+"""Number of units at the beginning of a TMX file that tell its languages."""
 _TOO_LARGE = "too large"
 """Line in place of the rest of a message, which is damaged by it."""
-_PO_TEXT = re.compile(r'(?:msg[\w\[\]]+\s*)?"(?:[^"\\]|\\.)*"')
+_PO_LINE = re.compile(
+    r'\s*(msgctxt|msgid|msgid_plural|msgstr(?:\[\d{1,3}\])?|)\s*"((?:[^"\\]|\\.)*)"\s*'
+)
+_PO_ESCAPE = re.compile(r"\\(?:[0-7]{1,3}|x[0-9A-Fa-f]{2}|.)")
 
 Record = tuple[int, str, str, str | None]
 """Number of a unit or line, source, target and fault."""
@@ -215,35 +218,42 @@ def read_tmx(file: TextIOBase, languages: Languages) -> Iterator[Record]:
     Raises:
         ValueError: The languages cannot be chosen, or much of the file is damaged.
     """
-    is_chosen = bool(languages.source and languages.target)
-    known: dict[str | None, None] = {}
-    waiting: list[tuple[int, list[tuple[str, str]]]] = []
-    for number, unit in _units(file, _UnitParser()):
-        if isinstance(unit, str):
-            yield number, unit, "", "damaged"
-            continue
-        texts = [
-            (_code(each.get("xml:lang") or each.get("lang") or ""), _text(each.find("seg")))
-            for each in unit.iter("tuv")
-        ]
-        if len(known) < _MOST_WAITING:
-            known |= dict.fromkeys(_base(code) for code, _ in texts if code)
-        waiting.append((number, texts))
-        if (len(known) > 2 and not is_chosen) or len(waiting) > _MOST_WAITING:
-            break
-        if is_chosen or len(known) == 2:
-            first, last = known if not is_chosen else (languages.source, languages.target)
-            if languages.source == last or languages.target == first:
-                first, last = last, first
-            languages.source, languages.target = languages.source or first, languages.target or last
-            for place, each in waiting:
-                yield from _pairs_of(place, each, languages)
-            waiting.clear()
-    if waiting or not {_base(languages.source), _base(languages.target)} <= {*known}:
-        names = ", ".join(map(str, islice(known, 10))) or "no language"
+    units = (
+        (number, unit if isinstance(unit, str) else _variants(unit))
+        for number, unit in _units(file, _UnitParser())
+    )
+    seen = list(islice(units, _MOST_SEEN))
+    codes = dict.fromkeys(
+        code for _, texts in seen if not isinstance(texts, str) for code, _ in texts if code
+    )
+    names = list(dict.fromkeys(map(_base, codes)))
+    if len(names) == 1:  # varieties of a language
+        names = [*codes]
+    if not (languages.source and languages.target) and len(names) == 2:
+        first, last = names
+        if languages.source == last or languages.target == first:
+            first, last = last, first
+        languages.source, languages.target = languages.source or first, languages.target or last
+    missing = {_base(languages.source), _base(languages.target)}
+    for number, texts in chain(seen, units) if None not in missing else ():
+        if isinstance(texts, str):
+            yield number, texts, "", "damaged"
+        else:
+            missing -= {_base(code) for code, _ in texts}
+            yield from _pairs_of(number, texts, languages)
+    if missing:
+        shown = ", ".join(map(str, names[:10])) or "no language"
         raise ValueError(
-            f"the file has texts in {names}; choose two of them, for example source=de target=en"
+            f"the file has texts in {shown}; choose two of them, for example source=de target=en"
         )
+
+
+def _variants(unit: Element) -> list[tuple[str, str]]:
+    """Return the languages and texts of a unit of TMX."""
+    return [
+        (_code(each.get("xml:lang") or each.get("lang") or ""), _text(each.find("seg")))
+        for each in unit.iter("tuv")
+    ]
 
 
 def _pairs_of(
@@ -273,7 +283,7 @@ def read_xliff(file: TextIOBase, languages: Languages) -> Iterator[Record]:
     """
     parser = _UnitParser()
     for number, unit in _units(file, parser):
-        if len(parser.sources) > 1 or len(parser.targets) > 1:
+        if max(len({*map(_base, each)}) for each in (parser.sources, parser.targets)) > 1:
             raise ValueError("it has several pairs of languages; split it into a file for each")
         if isinstance(unit, str):
             yield number, unit, "", "damaged"
@@ -286,72 +296,71 @@ def read_xliff(file: TextIOBase, languages: Languages) -> Iterator[Record]:
     languages.add(next(iter(parser.sources), None), next(iter(parser.targets), None))
 
 
-class _Messages:
-    """What babel's parser needs of a catalog, for any number of plural forms."""
-
-    charset = "utf-8"
-    num_plurals = _MOST_PAIRS
-
-    def __init__(self) -> None:
-        self.messages: list[Any] = []
-
-    def __setitem__(self, key: object, message: object) -> None:
-        self.messages.append(message)
-
-
 def read_po(lines: Iterable[str], languages: Languages) -> Iterator[Record]:
     """Yield messages; the singular and the plural of a message are two pairs.
 
     Raises:
-        ModuleNotFoundError: Babel is not installed.
         ValueError: The file has another target language than the chosen one.
     """
-    from babel.messages.pofile import PoFileError, PoFileParser
-
-    for first, block in _blocks(lines):
-        catalog = _Messages()
-        parser = PoFileParser(cast(Any, catalog), ignore_obsolete=True, abort_invalid=True)
-        try:
-            if not all(_PO_TEXT.fullmatch(line.strip()) for line in block if line[:1] not in "#"):
-                raise ValueError
-            parser.parse(block)
-        except (PoFileError, ValueError):
-            yield first, "\n".join(block), "", "damaged"
-            continue
-        for message in catalog.messages:
-            number = first + message.lineno - 1
-            if not message.id:
-                named = re.search(r"^Language:\s*([\w-]+)", message.string, re.MULTILINE)
-                languages.add(None, named and named[1])
-            elif isinstance(message.id, str):
-                fault = "unfinished" if message.fuzzy or not message.string else None
-                yield number, message.id, message.string, fault
-            else:
-                forms = [message.string[0], *filter(None, message.string[1:])]
-                pairs = zip(message.id, (forms[0], forms[-1])[: len(forms)], strict=False)
-                for source, target in pairs:
-                    fault = "unfinished" if message.fuzzy or not target else None
-                    yield number, source, target, fault
+    for number, block in _blocks(lines):
+        texts = _po_texts(block)
+        sources = [texts[key] for key in ("msgid", "msgid_plural") if key in texts]
+        targets = [text for key, text in texts.items() if key.startswith("msgstr")]
+        if not sources or not targets:
+            yield number, "\n".join(block), "", "damaged"
+        elif not sources[0]:
+            named = re.search(r"^Language:\s*([\w-]+)", targets[0], re.MULTILINE)
+            languages.add(None, named and named[1])
+        else:
+            is_fuzzy = any(re.match(r"#,.*\bfuzzy\b", line) for line in block)
+            forms = [targets[0], *filter(None, targets[1:])]
+            for source, target in zip(sources, (forms[0], forms[-1])[: len(forms)], strict=False):
+                yield number, source, target, "unfinished" if is_fuzzy or not target else None
 
 
 def _blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yield the lines of each message with the number of the first, without obsolete messages."""
-    first, block, size = 1, list[str](), 0
+    """Yield the lines of each message, with the number of the first one that is no comment."""
+    first, block, size = 0, list[str](), 0
     has_id = has_text = False
-    for number, line in enumerate(lines, start=1):
-        begins = line.startswith(("msgctxt ", "msgid "))
-        if (has_text and (begins or line.startswith("#"))) or (has_id and begins):
+    for number, line in enumerate(chain(lines, [""]), start=1):
+        begins = re.match(r"\s*msg(?:ctxt|id)\b", line) is not None
+        if (has_text and (begins or line[:1] in "#")) or (has_id and begins):
             yield first, block
-            block, size, has_id, has_text = [], 0, False, False
-        if line.startswith("#~"):
-            line = ""
-        if not block:
+            first, block, size, has_id, has_text = 0, [], 0, False, False
+        if line.startswith("#~"):  # an obsolete message
+            continue
+        if not first and line.strip() and not line.startswith("#"):
             first = number
         size += len(line) + 1
         if size <= MAX_LINE:
             block.append(line)
-        elif block[-1] != _TOO_LARGE:
+        elif block[-1:] != [_TOO_LARGE]:
             block.append(_TOO_LARGE)
-        has_id = has_id or line.startswith("msgid ")
-        has_text = has_text or line.startswith("msgstr")
-    yield first, block
+        has_id = has_id or re.match(r"\s*msgid\b", line) is not None
+        has_text = has_text or line.lstrip().startswith("msgstr")
+    if first:
+        yield first, block
+
+
+def _po_texts(block: Sequence[str]) -> dict[str, str]:
+    """Return the texts of a message by their keywords; none if a line is damaged."""
+    texts, keyword = dict[str, str](), ""
+    for line in block:
+        if line[:1] in "#" or line.isspace():
+            continue
+        found = _PO_LINE.fullmatch(line)
+        if found is None or found[1] in texts or not (found[1] or keyword):
+            return {}
+        keyword = found[1] or keyword
+        texts[keyword] = texts.get(keyword, "") + found[2]
+    return {key: _PO_ESCAPE.sub(_unescaped, text) for key, text in texts.items()}
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    """Return the character of an escape as in C."""
+    code = escape[0][1:]
+    if code[0] in "01234567x":
+        return chr(int(code.removeprefix("x"), 16 if code[0] == "x" else 8))
+    return {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}.get(
+        code, code
+    )

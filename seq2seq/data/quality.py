@@ -57,24 +57,37 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 _ENTITY = re.compile(r"&(?:[A-Za-z]\w*|#\d{1,7}|#x[\dA-Fa-f]{1,6});")
-_MYRIADS = re.compile(r"\d[\u5343\u4e07\u842c\u5104\u4ebf\u5146\ub9cc\uc5b5\uc870]")
-"""A number before a unit of thousands or more in Chinese, Japanese or Korean."""
+_CONVERTED = re.compile(
+    r"\d\s?(?:[\u5343\u4e07\u842c\u5104\u4ebf\u5146\ucc9c\ub9cc\uc5b5\uc870]|lakh|crore|\u0932\u093e\u0916"
+    r"|\u0915\u0930\u094b\u0921|\u09b2\u09be\u0996|\u0995\u09cb\u099f\u09bf|\u0e41\u0e2a\u0e19|\u0e25\u0e49\u0e32\u0e19)"
+    r"|(?:\u5e73\u6210|\u662d\u548c|\u4ee4\u548c|\u5927\u6b63|\u660e\u6cbb|\u6c11[\u56fd\u570b]|\u0e1e\.?\u0e28\.?)\s?\d",
+    re.IGNORECASE,
+)
+"""A number before a unit that English lacks, such as ten thousand or lakh, or a year of another
+calendar; a translation has another number."""
 _NUMBER = re.compile(r"\d+(?:[.,:'\u2019]\d+)*")
 _COLUMN_NAMES = {"source", "src", "target", "tgt", "trg", "text", "translation", "sentence"}
-_FEW_WORDS = re.compile(r"[^\W\d_][\w()/-]*(?: [\w()/-]+){0,2}")
-"""Up to three words without the punctuation of a sentence, such as the name of a column."""
+_FEW_WORDS = re.compile(
+    r"(?=.{1,40}\Z)(?=.*[^\W\d_])(?![\"\u00ab\u201c\u201e])"
+    r"(?!.*[.!?\u2026\u3002\uff01\uff1f\u061f\u0964]\W*\Z)"
+    r"\S+(?: \S+){0,2}"
+)
+"""Up to three words, neither quoted nor ending as a sentence does, such as the name of a column."""
 _CERTAIN = 20
 """A text counts as foreign if another language is more than this many times as probable."""
 _FEWEST_BYTES = 20
 """Minimum number of bytes for guessing a language."""
-_LONGEST_NAME = 40
-"""Number of characters from which a text is neither a name nor a command, which may be foreign."""
+_SMALL_WORD = re.compile(r"[^\W\d_]+")
+_FEWEST_SMALL = 25
+"""Minimum number of letters in words without capitals of a text that is neither a list of names nor
+a command, which may be foreign."""
 _MOST, _RARE = 0.5, 0.05
 """Share that counts as most of the letters or texts, and minimum share of a script that belongs to
 a side."""
 _FEWEST_PAIRS = 5
 """Minimum number of pairs for comparing the first pair with the others."""
 _HOURS = 12
+"""Hours of a clock, which begin again at noon."""
 _SLACK = 15
 """Number of characters that are added to both lengths, because the ratios of short texts vary."""
 _JAPANESE = dict.fromkeys(("HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA"), "CJK")
@@ -136,7 +149,8 @@ _IGNORED = _Ignored()
 
 _IN_NUMBER = re.compile(r"(?<=\d)[.,:/'\u2019-](?=\d)|(?<!\w)-(?=\d)|(?<=\d)\s?%")
 _DASHES = {0x2013: "-", 0x2212: "-"}
-_MARK = re.compile(r"[_&@#%*/\\]|\.\.\.|\u2026|:\Z")
+_MARK = re.compile(r"[_&@#%*/\\\u2022\u2026]|([.!?])\1|\A[-\u2013\u2014]|:\Z|\b\w\s\w\s\w\b")
+"""What no ordinary sentence has, among them spaces between all letters."""
 
 
 def text_key(text: str) -> str:
@@ -158,8 +172,8 @@ def text_key(text: str) -> str:
 def oddness(text: str) -> int:
     """Return how far the spelling of a text is from ordinary, to choose among near duplicates.
 
-    Capitals within words, a small letter at the beginning, and marks that are no punctuation of a
-    sentence, such as those of a key to press, count.
+    Capitals within words, a small letter at the beginning, and marks such as those of a key to
+    press or of a list count.
 
     Example:
         >>> [oddness(text) for text in ("Delete", "delete", "_Delete", "DELETE")]
@@ -237,22 +251,21 @@ def _numbers(text: str) -> set[str]:
     """Return the digits of each number in a text, and of each part of these numbers.
 
     A number from 100 on also counts without zeros at its end, because the other language may have
-    5 thousand for 5,000; a year also as its last two digits, and an hour after noon also as an hour
-    of the clock.
+    5 thousand for 5,000; a year also as its last two digits, and an hour also as one of the clock.
     """
     found = _NUMBER.findall(text)
     parts = [part for number in found for part in re.findall(r"\d+", number)]
     numbers = {digits(each).lstrip("0") for each in (*found, *parts)}
-    shortest = 1 if _MYRIADS.search(text) else 3
     short = {
         each[:end]
         for each in numbers
-        if len(each) >= shortest
+        if len(each) > 2
         for end in range(len(each.rstrip("0")), len(each))
     }
     years = {each[2:].lstrip("0") for each in numbers if len(each) == 4}
-    hours = {each for each in numbers if len(each) == 2 and _HOURS < int(each) <= 2 * _HOURS}
-    return numbers | short | years | {str(int(each) - _HOURS) for each in hours}
+    hours = {int(each) for each in numbers if len(each) == 2}
+    on_clock = {hour % _HOURS for hour in hours if _HOURS <= hour <= 2 * _HOURS}
+    return numbers | short | years | {str(hour or "") for hour in on_clock}
 
 
 @dataclass
@@ -363,7 +376,8 @@ class PairRules:
         return other_doubt > 1 and doubt * other_doubt > _CERTAIN
 
     def _is_foreign(self, text: str, side: int) -> bool:
-        may_be_name = len(text) < _LONGEST_NAME
+        words = _SMALL_WORD.findall(text)
+        may_be_name = sum(len(word) for word in words if word == word.lower()) < _FEWEST_SMALL
         if not may_be_name and self._doubt(text, (self.source, self.target)[side]) > _CERTAIN:
             return True
         counts = _scripts(text)
@@ -374,6 +388,8 @@ class PairRules:
 
     @staticmethod
     def _has_other_numbers(source: str, target: str) -> bool:
+        if _CONVERTED.search(source) or _CONVERTED.search(target):
+            return False
         sides = _numbers(source), _numbers(target)
         return all(sides) and sides[0].isdisjoint(sides[1])
 

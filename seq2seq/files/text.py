@@ -160,12 +160,14 @@ def open_characters(
 def _known_encoding(name: str, path: Path) -> str:
     """Return an encoding that a file declares in ASCII; UTF-8 with a warning if it is unknown."""
     try:
-        b"".decode(name)
-        is_wide = codecs.lookup(name).name.startswith(("utf-16", "utf-32"))
-        return "utf-8-sig" if is_wide or codecs.lookup(name).name == "utf-8" else name
-    except LookupError:
-        logger.warning("%s: the encoding %r is unknown; it is read as UTF-8", path, name)
-        return "utf-8-sig"
+        known = codecs.lookup(name).name
+        is_usual = known in ("utf-8", "ascii") or known.startswith(("utf-16", "utf-32"))
+        if is_usual or b"<a>".decode(name, "replace") == "<a>":
+            return "utf-8-sig" if is_usual else name
+    except (LookupError, UnicodeError):  # some codecs are not for text
+        pass
+    logger.warning("%s: the encoding %r is unknown; it is read as UTF-8", path, name)
+    return "utf-8-sig"
 
 
 def missing_package(task: str, error: ModuleNotFoundError) -> ModuleNotFoundError:

@@ -201,11 +201,13 @@ def dropped_of(folder):
 @pytest.mark.parametrize(
     ("bad", "faults"),
     [
-        (["x y " * 500_000 + "\tb"], ["columns"]),  # over the limit of a line
+        (["x y " * 500_000 + "\tb"], ["damaged"]),  # over the limit of a line
+        (["b\t" + "x y " * 500_000], ["damaged"]),
         (["x y " * 100_000 + "\tb"], ["long"]),
         (["\u0434\u0430 " * 30_000 + "\t" + "yes " * 30_000] * 10, ["long"] * 10),
         (["a\tb\tc\td"], ["columns"]),
         (["Export vom 3.5.", ""], ["columns", "empty"]),
+        (["Export\t", "Deutscher Text\tEnglisch"], ["empty", "header"]),
         ([PAIRS[0][1] + "\t" + PAIRS[0][0]], ["swapped"]),
         (["\0\0\0\t\0\0"], ["empty"]),
         (["Ein \ufffd Hund.\tA dog."], ["encoding"]),
@@ -234,14 +236,18 @@ NEAR = [
     ("Ja!", "Yes!"),
     ("Ja.", "Yes."),
     ("Umbenennen", "Rename"),
+    ("- Neu", "\u2022 New"),
+    ("N e u", "N e w"),
+    ("Neu!!", "New!!"),
+    ("Neu", "New"),
 ]
 
 
 @pytest.mark.parametrize(
     ("markup", "expected"),
     [
-        ("remove", [1, 3, 5, 8, 9]),
-        ("keep", [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]),
+        ("remove", [1, 3, 5, 8, 9, 15]),
+        ("keep", [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 14, 15]),
     ],
 )
 def test_the_ordinary_one_of_near_duplicates_stays(tmp_path, markup, expected):
@@ -264,9 +270,13 @@ def test_the_ordinary_one_of_near_duplicates_stays(tmp_path, markup, expected):
         ("Source text\tTarget text", True),
         ("Text (de)\tText (en)", True),
         ("\u539f\u6587\t\u8bd1\u6587", True),
+        ("\u0939\u093f\u0928\u094d\u0926\u0940\ttranslation.en", True),
+        ("Source:\t[en]", True),
         ("Ja.\tYes.", False),
         ("Anna sieht Ben.\tAnna sees Ben.", False),
         ("Tom\tTom", False),
+        ('\u201eJa\u201c\t"Yes"', False),
+        ('Sag \u201eAh!\u201c\tSay "aah."', False),
     ],
 )
 def test_a_first_row_of_names_is_no_pair(tmp_path, first, is_header):

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import lzma
 import re
+import sys
 import zipfile
 from pathlib import Path
 
@@ -130,6 +131,30 @@ def read(tmp_path, files, *, columns=(), source=None, target=None):
             {"columns": ["1", "2"]},
             (None, None),
             [("deu.txt:1", "Go.", "Geh.", None)],
+        ),
+        (
+            {"a.csv": ',x\n"a", "b, c"\nd|,e\n'},
+            {},
+            (None, None),
+            [("a.csv:1", "", "x", None), ("a.csv:2", "a", "b, c", None)],
+        ),
+        (
+            {"a.csv": "a|b\nc, d|e\n"},
+            {},
+            (None, None),
+            [("a.csv:1", "a", "b", None), ("a.csv:2", "c, d", "e", None)],
+        ),
+        (
+            {"a.jsonl": '{"source": {"id": 1, "text": "a"}, "target": {"id": 2, "text": "b"}},'},
+            {"columns": ["source.text", "target.text"]},
+            (None, None),
+            [("a.jsonl:1", "a", "b", None)],
+        ),
+        (
+            {"a.xlf": XLIFF, "b.xliff": f"<x>{XLIFF_2}{XLIFF_2.replace('en', 'en-GB')}</x>"},
+            {},
+            ("en", "de"),
+            [],
         ),
         (
             {"a.csv.gz": "1,a,ein\n"},
@@ -424,7 +449,7 @@ def test_a_placeholder_of_xliff_becomes_what_it_shows(tmp_path, xml, text):
         ({"a.tsv": ""}, {}, "a.tsv: the file is empty"),
         ({"a.tmx": TMX % ""}, {"source": "de", "target": "fr"}, "texts in en, de; choose two"),
         ({"a.tmx": "<tmx>"}, {}, "a.tmx: damaged XML: no element found"),
-        ({"a.csv": "Ja, ein;Yes a\n"}, {}, r"a\.csv: commas, semicolons or tabs give equally"),
+        ({"a.csv": "Ja, ein;Yes a\n"}, {}, r"a\.csv: two separators give equally"),
         ({"a.csv": "Ja\rein,Yes\n"}, {}, r"a\.csv: no row can be read"),
         ({"a.tsv": "Hund\tdog\n".encode("utf-16-le")}, {}, "a.tsv is UTF-16LE, .* -f UTF-16LE"),
         (
@@ -457,6 +482,27 @@ def test_a_placeholder_of_xliff_becomes_what_it_shows(tmp_path, xml, text):
 def test_what_cannot_be_read_is_refused(tmp_path, files, options, message):
     with pytest.raises(ValueError, match=message):
         read(tmp_path, files, **options)
+
+
+@pytest.mark.parametrize(
+    ("ending", "package"), [(".tsv.zst", "zstandard"), (".xlsx", "python_calamine")]
+)
+def test_a_missing_package_is_named(tmp_path, monkeypatch, ending, package):
+    (tmp_path / f"a{ending}").write_bytes(b"")
+    monkeypatch.setitem(sys.modules, package, None)
+
+    with pytest.raises(ModuleNotFoundError, match=rf"a{ending} needs {package}; run: pip install"):
+        list(read_bitext([tmp_path / f"a{ending}"], Languages(None, None)))
+
+
+@pytest.mark.parametrize("encoding", ["hex", "punycode", "ascii", "undefined", "iso-8859-2", "x"])
+def test_a_declared_encoding_is_used_if_it_can_be(tmp_path, encoding):
+    codec = "iso-8859-2" if encoding == "iso-8859-2" else "utf-8"
+    content = TMX.replace('version="1.0"', f'version="1.0" encoding="{encoding}"') % ""
+
+    rows = read(tmp_path, {"a.tmx": content.replace("Hund", "L\u0151we").encode(codec)})[2]
+
+    assert rows[0][2] == "Der L\u0151we"
 
 
 def test_a_missing_file_is_named(tmp_path):

@@ -87,6 +87,15 @@ def test_a_memory_without_units_for_long_is_refused(text):
         list(read_tmx(StringIO(text), Languages("de", "en")))
 
 
+def test_two_varieties_are_the_languages_of_a_memory():
+    languages, text = Languages(None, None), tmx("").replace('"de"', '"pt-BR"')
+
+    found = kept_and_faults(read_tmx(StringIO(text.replace('"en"', '"pt-PT"')), languages))
+
+    assert found == (GOOD, [])
+    assert languages == Languages("pt-br", "pt-pt")
+
+
 @pytest.mark.parametrize("language", ["fr", "de"])
 def test_a_third_language_asks_for_a_choice(language):
     third = unit("x").replace('"en"', '"fr"')
@@ -171,6 +180,10 @@ PLURALS = [("Hund", "dog"), ("Hunde", "dogs")]
         (PLURAL, [("Hund", "dog")], []),
         (f'#, fuzzy\n\n{PLURAL}msgstr[1] "dogs"\n', [], ["unfinished"] * 2),
         (PLURAL.replace("[0]", "[x]"), [], ["damaged"]),
+        ('#| msgid "alt"\n\tmsgid\t"Hund"\nmsgstr"dog"\n', [("Hund", "dog")], []),
+        ('msgid "a\\tb \\"c\\" \\\\n \\101"\nmsgstr "\\x41"\n', [('a\tb "c" \\n A', "A")], []),
+        ('msgid "Hund"\nmsgstr "dog"\nmsgstr "dogs"\n', [], ["damaged"]),
+        ('\ndomain "x"\n\nmsgid "Hund"\nmsgstr "dog"\n', [], ["damaged"]),
         (PLURAL.replace("[0]", "[2000000000]"), [], ["damaged"]),
         ('msgid Hund\nmsgstr "dog"\n', [], ["damaged"]),
         ('msgid "Hund\nmsgstr "dog"\n', [], ["damaged"]),
@@ -182,7 +195,7 @@ PLURALS = [("Hund", "dog"), ("Hunde", "dogs")]
         ('msgid "Satz 1"\nmsgstr "sentence 1"\n', [GOOD[1]], []),
         (HEADER.replace("nplurals=2", "nplurals=2000000000"), [], []),
     ],
-    ids=range(15),
+    ids=range(19),
 )
 @pytest.mark.parametrize("between", ["", "\n"])
 def test_damage_costs_its_message_of_a_po_file(bad, kept, faults, between):
