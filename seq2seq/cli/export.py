@@ -13,7 +13,7 @@ from seq2seq.runtime.process import imports_in_one_line
 with imports_in_one_line():
     from seq2seq.checks import Config, FilePath
     from seq2seq.cli.command_line import run_command
-    from seq2seq.export.folder import ExportPrecision
+    from seq2seq.export.folder import ExportPrecision, is_exported
     from seq2seq.files.paths import expand_home
     from seq2seq.files.text import open_lines
 
@@ -40,7 +40,8 @@ class ExportConfig(Config):
     """The configuration of the command."""
 
     checkpoint: FilePath
-    """Checkpoint file, or a directory that contains best.pt."""
+    """Checkpoint file, or a directory that contains best.pt; with format=web, also an exported
+    folder, whose precision the page then has."""
     plugins: list[str]
     """Python files that register the attention type in use."""
     output: FilePath
@@ -89,7 +90,7 @@ def _export_folder(config: ExportConfig) -> None:
 
 
 def _export_page(config: ExportConfig) -> None:
-    """Export the graphs into a temporary folder, and write a page that contains them."""
+    """Write a page that contains the graphs of an exported folder, if need be a temporary one."""
     from seq2seq.export.exporting import check_output, export_model
     from seq2seq.export.web_page import write_page
     from seq2seq.export.web_runtime import load_web_runtime
@@ -101,8 +102,10 @@ def _export_page(config: ExportConfig) -> None:
     runtime = load_web_runtime(_CACHE)  # before the slow part, because it may fail
     examples = [] if config.examples is None else _first_lines(config.examples)
     with TemporaryDirectory() as directory:
-        folder = Path(directory, "model")
-        export_model(config.checkpoint, folder, precision=config.precision)
+        folder = expand_home(config.checkpoint, key="checkpoint")
+        if not is_exported(config.checkpoint):
+            folder = Path(directory, "model")
+            export_model(config.checkpoint, folder, precision=config.precision)
         write_page(folder, output, runtime=runtime, examples=examples)
     logger.info("wrote %s, %.1f MB; open it in a browser", output, output.stat().st_size / 1e6)
 

@@ -1,5 +1,4 @@
 import re
-import shutil
 import subprocess
 import sys
 from dataclasses import fields
@@ -71,17 +70,14 @@ def test_missing_extra_is_one_line(tmp_path, monkeypatch):
 
 
 @needs_web_runtime
-def test_page_has_the_first_lines_of_the_examples(tmp_path, exported, monkeypatch):
+def test_page_of_an_exported_folder_has_the_first_lines_of_the_examples(
+    tmp_path, exported, monkeypatch
+):
     monkeypatch.setattr(export, "_CACHE", CACHE)
-
-    def copy(checkpoint, output, *, precision):
-        shutil.copytree(exported, output)
-
-    monkeypatch.setattr("seq2seq.export.exporting.export_model", copy)
     examples = tmp_path / "examples.de"
     examples.write_text("eins\n\n zwei \ndrei\nvier\n\u00fcnf\n", encoding="utf-8")
 
-    export_page(tmp_path, examples=str(examples))
+    export_page(tmp_path, checkpoint=exported, examples=str(examples))
 
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert '"examples":["eins","zwei","drei","vier"]' in page
