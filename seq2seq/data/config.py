@@ -258,8 +258,8 @@ class TokenizerConfig(Config, section="tokenizer"):
     """Unicode normalization of source and target."""
     protect: list[str] | None = None
     """Spans that a translation copies: tags, emails, urls, placeholders, codes, numbers, emoji, and
-    regular expressions between slashes; null: with data=files, the kinds that the training text
-    copies."""
+    regular expressions between slashes; null: with data=files, all kinds but those that the
+    training text rewrites."""
 
     def __post_init__(self) -> None:
         Config.__post_init__(self)

@@ -20,9 +20,8 @@ SYMBOLS = tuple(map(chr, range(0x10FF00, 0x10FF00 + MAX_SPANS)))
 """Symbols for the spans of a sentence, in order: characters for private use."""
 KEPT = "kept"
 """Name of the pattern whose matches stay in the text, such as tags of the target language."""
-ASIDE = "aside"
-"""Name of the pattern whose matches the model does not read, such as emoji that its training text
-never had: they stand before or after the translation."""
+GLUE = chr(0x10FF00 + MAX_SPANS)
+"""Ends an opening tag that touches a word: its symbol is a word of its own, as in `<b>Tom</b>`."""
 
 # Byte order mark, soft hyphen, zero-width space, word joiner, direction marks, control characters.
 # The joiners U+200C and U+200D stay, because Persian and Indic scripts need them.
@@ -33,7 +32,7 @@ _INVISIBLE = dict.fromkeys(
         *(0x2060, *range(0x2066, 0x206A), 0xFEFF),
     ]
 )
-_NO_SYMBOLS = dict.fromkeys(map(ord, SYMBOLS))
+_NO_SYMBOLS = dict.fromkeys(map(ord, (*SYMBOLS, GLUE)))
 _TRACE = re.compile(TRACE)
 
 
@@ -61,9 +60,6 @@ class ModelText(NamedTuple):
     text: str
     spans: tuple[str, ...] = ()
     """The text that each of the first `SYMBOLS` stands for."""
-    before: str = ""
-    after: str = ""
-    """Spans that the model does not read, which stand before and after the translation."""
     in_capitals: bool = False
     """Whether the user wrote capitals, but the model reads ordinary letters."""
 
@@ -80,12 +76,13 @@ class ModelText(NamedTuple):
         """Return the answer of the model as a text for the user, on one line."""
         answer = answer.replace("\n", " ")
         answer = answer.upper() if self.in_capitals else answer
-        return self.before + restore(answer, self.spans) + self.after
+        return restore(answer, self.spans)
 
     def lost(self, source: str, translation: str) -> list[str]:
         """Return the numbers, codes, addresses and protected spans that a translation lacks."""
         lost = lost_spans(source, translation)
-        return lost + [each for each in self.spans if each not in translation and each not in lost]
+        spans = (each.rstrip(GLUE) for each in self.spans)
+        return lost + [each for each in spans if each not in translation and each not in lost]
 
 
 NO_TEXT = ModelText("")
@@ -120,13 +117,13 @@ class TextRules:
     def __post_init__(self) -> None:
         named = (f"(?P<{name}>{pattern})" for name, pattern in self.patterns.items())
         object.__setattr__(self, "_pattern", re.compile("|".join(named)))
-        shared = {*PATTERNS, KEPT, ASIDE}
+        shared = {*PATTERNS, KEPT}
         object.__setattr__(self, "_has_own", not self.patterns.keys() <= shared)
 
     @property
     def has_symbols(self) -> bool:
         """Return whether spans become symbols, which the vocabulary must have."""
-        return bool(self.patterns.keys() - {KEPT, ASIDE})
+        return bool(self.patterns.keys() - {KEPT})
 
     def normalize(self, text: str) -> str:
         """Return the text that spans are looked for in; a symbol in it would stand for a span."""
@@ -144,17 +141,16 @@ class TextRules:
 
     def protect(self, text: str) -> ModelText:
         """Return a normalized source as the model reads it; see `prepare`."""
-        text, before, after = self._put_aside(text)
-        spans = tuple(match[0] for match in self.matches(text))[:MAX_SPANS]
-        return ModelText(self._replace(text, spans), spans, before, after)
+        spans = tuple(match[0] + _glue(match) for match in self.matches(text))[:MAX_SPANS]
+        return ModelText(self._replace(text, spans), spans)
 
     def mask(self, text: str, source: ModelText) -> str:
         """Return a text as the model reads it, with symbols only for the spans of its source."""
-        return self._replace(self._put_aside(self.normalize(text))[0], source.spans)
+        return self._replace(self.normalize(text), source.spans)
 
     def prepare_pair(self, source: str, target: str) -> tuple[ModelText, str]:
         """Return a training pair as the model reads it: only spans on both sides get symbols."""
-        source, target = (self._put_aside(self.normalize(text))[0] for text in (source, target))
+        source, target = map(self.normalize, (source, target))
         if not self.patterns:
             return ModelText(source), target
         available = Counter(match[0] for match in self.matches(target))
@@ -162,13 +158,13 @@ class TextRules:
         for match in self.matches(source):
             if available[match[0]] and len(spans) < MAX_SPANS:
                 available[match[0]] -= 1
-                spans.append(match[0])
+                spans.append(match[0] + _glue(match))
         masked = self._replace(source, spans), self._replace(target, spans)
         return ModelText(masked[0], tuple(spans)), masked[1]
 
     def matches(self, text: str) -> list[re.Match[str]]:
         """Return the spans of a normalized text that can be protected."""
-        return [each for each in self._matches(text) if each.lastgroup not in (KEPT, ASIDE)]
+        return [each for each in self._matches(text) if each.lastgroup != KEPT]
 
     def _matches(self, text: str) -> list[re.Match[str]]:
         if not self.patterns or not (self._has_own or _TRACE.search(text)):
@@ -176,29 +172,18 @@ class TextRules:
         # An own pattern may match nothing between its look-arounds.
         return [found for found in self._pattern.finditer(text) if found[0]]
 
-    def _put_aside(self, text: str) -> tuple[str, str, str]:
-        """Return a text without the spans to put aside, the spans before it, and the others."""
-        found = [each for each in self._matches(text) if each.lastgroup == ASIDE]
-        parts, end, before, after = [""], 0, "", ""
-        for match in found:
-            parts.append(text[end : match.start()])
-            end = match.end()
-            if not "".join(parts).strip():
-                before += match[0] + " " * text.startswith(" ", end)
-            else:
-                after += " " * text.endswith(" ", 0, match.start()) + match[0]
-        rest = "".join((*parts, text[end:]))
-        return (" ".join(rest.split()), before, after) if found else (text, "", "")
-
     def _replace(self, text: str, spans: Sequence[str]) -> str:
-        """Replace the first occurrence of each span in the text by the span's symbol."""
+        """Replace the first occurrence of each span in the text by the span's symbol.
+
+        The word after an opening tag gets a space, so that it has the tokens that it has alone.
+        """
         remaining = list(zip(spans, SYMBOLS, strict=False))
         parts: list[str] = []
         end = 0
         for match in self.matches(text) if spans else ():
             for place, (span, symbol) in enumerate(remaining):
-                if span == match[0]:
-                    parts += text[end : match.start()], symbol
+                if span.rstrip(GLUE) == match[0]:
+                    parts += text[end : match.start()], symbol, " " * len(_glue(match))
                     end = match.end()
                     del remaining[place]
                     break
@@ -212,15 +197,7 @@ class TextRules:
             source: The source of the text, or the text itself.
         """
         visible = ["".join(self.normalize(word).split()) for word in split_words(text)]
-        characters = [index for index, word in enumerate(visible) for _ in word]
-        normalized = self.normalize(text)
-        hidden = {
-            len("".join(normalized[: match.start()].split())) + place
-            for match in self._matches(normalized)
-            if match.lastgroup == ASIDE
-            for place in range(len("".join(match[0].split())))
-        }
-        owners = [each for place, each in enumerate(characters) if place not in hidden] or [0]
+        owners = [index for index, word in enumerate(visible) for _ in word] or [0]
         found, position = [], 0
         for word in split_words(self.mask(text, source)):
             found.append(owners[min(position, len(owners) - 1)])
@@ -247,7 +224,16 @@ def word_at(text: str, position: int) -> int:
 
 def restore(text: str, spans: Sequence[str]) -> str:
     """Return a text of the model with the originals in place of symbols."""
-    return text.translate(dict(zip(map(ord, SYMBOLS), spans, strict=False))) if spans else text
+    if not spans:
+        return text
+    restored = text.translate(dict(zip(map(ord, SYMBOLS), spans, strict=False)))
+    return restored.replace(f"{GLUE} ", "").replace(GLUE, "")
+
+
+def _glue(tag: re.Match[str]) -> str:
+    """Return `GLUE` for a span that is an opening tag and touches the word after it, else ""."""
+    touches = tag.string[tag.end() : tag.end() + 1].isalnum()
+    return GLUE if touches and re.match("<[^/]", tag[0]) else ""
 
 
 def lowered(text: str) -> str:

@@ -15,9 +15,9 @@ from seq2seq.data.config import DataConfig, FilesConfig, Normalization, Tokenize
 from seq2seq.data.corpus import Corpus, Pair, converted
 from seq2seq.registry import Registry
 from seq2seq.special_tokens import UNK
+from seq2seq.text.copying import with_lesson
 from seq2seq.text.patterns import DECIMALS, PATTERNS
 from seq2seq.text.rules import (
-    ASIDE,
     IDENTITY,
     KEPT,
     NO_TEXT,
@@ -385,8 +385,6 @@ def _both(tokenizers: TokenizerPair, wrap: Callable[[Tokenizer], Tokenizer]) -> 
     return TokenizerPair(wrapped, wrapped if target is source else wrap(target))
 
 
-_FEWEST_SPANS = 50
-"""Minimum number of spans that targets copy from sources; with fewer, nothing is protected."""
 _ENOUGH_SPANS, _SMALLEST_SHARE = 20, 0.4
 """A kind that has at least this many spans is protected only if targets copy at least this share of
 the spans."""
@@ -396,11 +394,11 @@ _FREQUENT = 0.01
 
 
 def choose_rules(config: TokenizerConfig, corpus: Corpus) -> TextRules:
-    """Return the rules of a configuration; `protect=null` means the kinds that a corpus copies.
+    """Return the rules of a configuration; `protect=null` means all kinds but those that a corpus
+    rewrites.
 
     Decimal numbers are a kind of their own if they are frequent: with 277,70 for 277.70, they are
-    rewritten in text that copies all other numbers. Rare ones could not be learned. Tags and emoji
-    stand where no other span does, so the model does not read them if the text hardly has any.
+    rewritten in text that copies all other numbers. Rare ones could not be learned.
     """
     normalizes = config.normalization is not Normalization.identity
     names = list(PATTERNS) if config.protect is None else config.protect
@@ -426,34 +424,25 @@ def choose_rules(config: TokenizerConfig, corpus: Corpus) -> TextRules:
             found[kind] += 1
             copied[kind] += available[match[0]] > 0
             available[match[0]] -= 1
-    aside = {kind for kind in ("tags", "emoji") if found[kind] < _ENOUGH_SPANS}
-    patterns = {KEPT: kept} if kept else {}
-    if aside:
-        patterns[ASIDE] = "|".join(PATTERNS[kind] for kind in PATTERNS if kind in aside)
-    if copied.total() < _FEWEST_SPANS:
-        return TextRules(normalizes, patterns if aside else {})
     kinds = [*PATTERNS, _DECIMAL]
     rare = {kind for kind in kinds if found[kind] < _ENOUGH_SPANS}
     if found[_DECIMAL] < _FREQUENT * num_pairs:
         rare.add(_DECIMAL)
-    chosen = (rare - aside) | {
-        kind for kind in found if copied[kind] >= _SMALLEST_SHARE * found[kind]
-    }
+    chosen = rare | {kind for kind in found if copied[kind] >= _SMALLEST_SHARE * found[kind]}
     logger.info(
         "%s: spans of the source that are also in the target: %s",
         corpus.name,
         ", ".join(
             f"{kind} {copied[kind]} of {found[kind]}"
-            f"{'' if kind in chosen else ' (put aside)' if kind in aside else ' (not protected)'}"
+            f"{'' if kind in chosen else ' (not protected)'}"
             for kind in kinds
         ),
     )
-    if _DECIMAL not in chosen:
-        patterns = {KEPT: "|".join(filter(None, (kept, DECIMALS)))} | {
-            name: pattern for name, pattern in patterns.items() if name != KEPT
-        }
-    patterns |= {kind: PATTERNS[kind] for kind in PATTERNS if kind in chosen}
-    return TextRules(normalizes, patterns)
+    kept = "|".join(filter(None, (kept, "" if _DECIMAL in chosen else DECIMALS)))
+    patterns = {KEPT: kept} if kept else {}
+    return TextRules(
+        normalizes, patterns | {kind: PATTERNS[kind] for kind in PATTERNS if kind in chosen}
+    )
 
 
 def model_pair(pair: Pair, rules: TextRules, *, is_training: bool = True) -> Pair:
@@ -462,13 +451,17 @@ def model_pair(pair: Pair, rules: TextRules, *, is_training: bool = True) -> Pai
     Args:
         pair: Text of the user.
         rules: Rules of the tokenizers.
-        is_training: In training, only spans on both sides get symbols. To score a model, all spans
-            of the source do, as in translating.
+        is_training: In training, only spans on both sides get symbols, and some pairs without links
+            get a lesson in copying. To score a model, all spans of the source get symbols, as in
+            translating.
     """
     if rules == IDENTITY:
         return pair
     if is_training:
         source, target = rules.prepare_pair(pair.source, pair.target)
+        if rules.has_symbols and pair.links is None:
+            text, target = with_lesson(source.text, target, rules.patterns.get(KEPT, ""))
+            return pair._replace(source=text, target=target)
     else:
         source = rules.prepare(pair.source)
         target = rules.mask(pair.target, source)

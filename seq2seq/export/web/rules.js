@@ -1,7 +1,9 @@
 // Rules for the text that the model reads and writes: seq2seq/text/rules.py.
-const INVISIBLE = /[\x00-\x1f\x7f-\x9f\xad\u180e\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff\u{10ff00}-\u{10ff09}]/gu;
+const INVISIBLE = /[\x00-\x1f\x7f-\x9f\xad\u180e\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff\u{10ff00}-\u{10ff0a}]/gu;
 // Symbols for the spans of a sentence, in order.
 const SYMBOLS = [...Array(10).keys()].map((place) => String.fromCodePoint(0x10ff00 + place));
+// Ends an opening tag that touches a word.
+const GLUE = "\u{10ff0a}";
 
 class TextRules {
   // `pattern` finds the spans to protect; the matches of its group `kept` stay in the text.
@@ -11,32 +13,22 @@ class TextRules {
   }
 
   normalize(text) {
-    if (!this.normalizes) return this.pattern ? text.replace(/[\u{10ff00}-\u{10ff09}]/gu, "") : text;
+    if (!this.normalizes) return this.pattern ? text.replace(/[\u{10ff00}-\u{10ff0a}]/gu, "") : text;
     return singleSpaces(singleSpaces(text).replace(INVISIBLE, "")).normalize("NFC");
   }
 
-  // Return the text that the model reads, with symbols for its protected spans, the spans, and
-  // what stands before and after the translation because the model does not read it.
+  // Return the text that the model reads, with symbols for its protected spans, and the spans.
   prepare(line) {
-    let text = this.normalize(line), before = "", after = "";
-    const spans = [];
-    if (!this.pattern) return { text, spans, before, after };
-    let end = 0, rest = "";
-    for (const { 0: span, index, groups } of text.matchAll(this.pattern)) {
-      if (!span || groups.aside === undefined) continue;
-      rest += text.slice(end, index);
-      end = index + span.length;
-      if (!rest.trim()) before += span + (text[end] === " " ? " " : "");
-      else after += (text[index - 1] === " " ? " " : "") + span;
-    }
-    if (end) text = singleSpaces(rest + text.slice(end));
+    const text = this.normalize(line), spans = [];
+    if (!this.pattern) return { text, spans };
     const masked = text.replace(this.pattern, (span, ...found) => {
-      const isText = !span || found.at(-1).kept !== undefined || found.at(-1).aside !== undefined;
-      if (isText || spans.length === SYMBOLS.length) return span;
-      spans.push(span);
-      return SYMBOLS[spans.length - 1];
+      if (!span || found.at(-1).kept !== undefined || spans.length === SYMBOLS.length) return span;
+      const next = text.slice(found.at(-3) + span.length);
+      const touches = /^<[^/]/.test(span) && /^[\p{L}\p{N}]/u.test(next);
+      spans.push(span + (touches ? GLUE : ""));
+      return SYMBOLS[spans.length - 1] + (touches ? " " : "");
     });
-    return { text: masked, spans, before, after };
+    return { text: masked, spans };
   }
 }
 
@@ -71,5 +63,6 @@ function singleSpaces(text) {
 
 // Return a text of the model with the originals in place of symbols.
 function restore(text, spans) {
-  return [...text].map((character) => spans[SYMBOLS.indexOf(character)] ?? character).join("");
+  const restored = [...text].map((character) => spans[SYMBOLS.indexOf(character)] ?? character);
+  return restored.join("").replace(/\u{10ff0a} ?/gu, "");
 }

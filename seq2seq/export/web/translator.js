@@ -99,7 +99,7 @@ class Translator {
     const stays = (this.model.hasSentences && this.sentences.isBreak(line))
       || (this.model.keepsOtherText && !this.sentences.hasWords(line));
     if (stays && !BLANK.test(line)) return this.keep(line);
-    const { text, spans, before, after } = this.rules.prepare(line);
+    const { text, spans } = this.rules.prepare(line);
     const isRecased = this.model.recases && inCapitals(text);
     const read = isRecased ? recase(text, (word) => this.cost(word)) : text;
     const ids = BLANK.test(line) ? [] : this.source.encode(read);
@@ -110,7 +110,7 @@ class Translator {
       ? await search(this.graphs, ids, { ...config, n_best: most }, spans.length) : [];
     const texts = found.map((each) => {
       const decoded = this.target.decode(each.ids).replaceAll("\n", " ");
-      return before + restore(isRecased ? decoded.toUpperCase() : decoded, spans) + after;
+      return restore(isRecased ? decoded.toUpperCase() : decoded, spans);
     });
     const labels = (tokenizer, tokens) =>
       tokenizer.tokens(tokens).map((label) => restore(label, spans));
