@@ -204,8 +204,11 @@ def _shown(translation: TranslatedSentence | Translation) -> str:
 
 
 def _expected_chrf(sentences: Sequence[TranslatedSentence]) -> float | None:
-    """Return the chrF to expect of sentences, given the mean log-probability of their tokens."""
-    known = [each for each in sentences if each.source_ids and each.confidence is not None]
+    """Return the chrF to expect of sentences, given the mean log-probability of their tokens.
+
+    Sentences of which the model reads no word do not count.
+    """
+    known = [each for each in sentences if each.confidence and each.model.has_letters]
     num_tokens = sum(len(each.best.token_log_probabilities) for each in known)
     if not num_tokens:
         return None

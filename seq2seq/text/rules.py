@@ -68,6 +68,11 @@ class ModelText(NamedTuple):
         """Return the number of symbols in the text, each of which a translation has to place."""
         return len(self.spans)
 
+    @property
+    def has_letters(self) -> bool:
+        """Return whether the text has letters besides its symbols."""
+        return any(map(str.isalpha, self.text))
+
     def label(self, token: str) -> str:
         """Return the label of a token with the originals in place of symbols."""
         return restore(token, self.spans)

@@ -48,17 +48,19 @@ LINE = Confidence(slope=40.0, intercept=90.0, spread=9.0, mean=60.0, first_fifth
 
 
 def test_the_expected_chrf_of_a_line_is_that_of_the_mean_over_its_tokens():
-    def sentence(ids, log_probability, number):
+    def sentence(text, log_probability, number):
         values = [log_probability / number] * number
         best = TranslatedHypothesis("", 0.0, log_probability, True, [4], [], None, values)
-        return TranslatedSentence("", ids, [], [best], confidence=LINE)
+        model = ModelText(text, ("KR-7",))
+        return TranslatedSentence("", [4], [], [best], model=model, confidence=LINE)
 
-    first, second, kept = sentence([4], -1.0, 2), sentence([5], -2.0, 4), sentence([], 0.0, 1)
-    line = Translation("", [first, kept, second])
+    first, second = sentence(f"ja {SYMBOLS[0]}", -1.0, 2), sentence("a", -2.0, 4)
+    empty, spans = sentence("", -9.0, 1), sentence(f"{SYMBOLS[0]}.", -9.0, 1)
+    line = Translation("", [first, empty, spans, second])
 
     assert first.expected_chrf == pytest.approx(90 - 40 / 2)
     assert line.expected_chrf == pytest.approx(90 - 40 * 3 / 6)
-    assert kept.expected_chrf is None  # nothing was translated
+    assert empty.expected_chrf is spans.expected_chrf is None  # nothing was translated
     assert first._replace(confidence=None).expected_chrf is None
 
 
