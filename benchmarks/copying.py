@@ -14,8 +14,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from seq2seq import Translator, load_run
+from seq2seq import Translator
 from seq2seq.evaluation.measures import score_texts
+from seq2seq.training.run_directory import RunDirectory
 
 CODE, EMOJI, TAG = "KR-7008", "\U0001f600", ("<b>", "</b>")
 
@@ -27,16 +28,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--split", default="valid", help="set: valid or test")
     parser.add_argument("--lines", type=int, default=300, help="number of sentences")
     options = parser.parse_args(arguments)
-    found = load_run(options.run).pairs(options.split)
-    plain = [pair for pair in found if not re.search(r"[\d<>%]", pair.source)][: options.lines]
+    pairs = zip(*RunDirectory(options.run).read_texts(options.split, ("src", "ref")), strict=True)
+    plain = [pair for pair in pairs if not re.search(r"[\d<>%]", pair[0])][: options.lines]
     translator = Translator.load(options.run)
     print("| spans | chrF of the rest | difference | kept |\n|---|--:|--:|--:|")
     base = 0.0
     for name, (spans, change) in PLACES.items():
-        texts = [line.text for line in translator([change(pair.source) for pair in plain])]
+        texts = [line.text for line in translator([change(source) for source, _ in plain])]
         kept = sum(all(text.count(span) == 1 for span in spans) for text in texts)
         rest = [without(text, spans) for text in texts]
-        chrf = score_texts(rest, [[pair.reference for pair in plain]])["chrf"]
+        chrf = score_texts(rest, [reference for _, reference in plain])["chrf"]
         base = base or chrf
         print(f"| {name} | {chrf:.1f} | {chrf - base:+.1f} | {kept} of {len(plain)} |", flush=True)
 

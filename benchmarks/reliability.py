@@ -17,7 +17,6 @@ from matplotlib.figure import Figure
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from seq2seq import load_run
 from seq2seq.evaluation.confidence import Confidence, rank_correlation
 from seq2seq.evaluation.measures import outcomes
 from seq2seq.training.run_directory import RunDirectory
@@ -47,10 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def groups(run: Path) -> tuple[list[float], list[float], float]:
     """Return the mean expected and observed chrF of each fifth, and the rank correlation."""
-    line = load_run(run).results["confidence"]
+    directory = RunDirectory(run)
+    line = directory.read_results()["confidence"]
     if not isinstance(line, dict):
         raise SystemExit(f"error: {run} expects no chrF; its train.log says why")
-    directory = RunDirectory(run)
     split = "test" if directory.text("test", "npz").exists() else "valid"
     found = outcomes(directory.read_statistics(split))
     expected = np.array([Confidence(**line).expected_chrf(each) for each in found.certainty])

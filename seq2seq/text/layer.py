@@ -89,7 +89,7 @@ class TextLayer:
     def _read(self, text: str, *, is_split: bool) -> ModelText:
         """Return a piece as the model reads it."""
         if self._stays(text, is_split=is_split):
-            return ModelText("", before=text if is_split and is_break(text) else text.strip())
+            return ModelText("", kept=text if is_split and is_break(text) else text.strip())
         found = self._rules.protect(text)
         if not self._habits.reads_capitals and in_capitals(found.text):
             return found._replace(text=recase(found.text, self._count), in_capitals=True)

@@ -60,6 +60,8 @@ class ModelText(NamedTuple):
     text: str
     spans: tuple[str, ...] = ()
     """The text that each of the first `SYMBOLS` stands for."""
+    kept: str = ""
+    """Text that stays before the answer because the model does not read it."""
     in_capitals: bool = False
     """Whether the user wrote capitals, but the model reads ordinary letters."""
 
@@ -81,7 +83,7 @@ class ModelText(NamedTuple):
         """Return the answer of the model as a text for the user, on one line."""
         answer = answer.replace("\n", " ")
         answer = answer.upper() if self.in_capitals else answer
-        return restore(answer, self.spans)
+        return self.kept + restore(answer, self.spans)
 
     def lost(self, source: str, translation: str) -> list[str]:
         """Return the numbers, codes, addresses and protected spans that a translation lacks."""

@@ -1,6 +1,7 @@
 """Each benchmark runs to its end on a tiny model, and prints the rows that it promises."""
 
 import gzip
+import json
 import re
 import runpy
 import subprocess
@@ -16,6 +17,8 @@ from tiny_translator import write_checkpoint
 from benchmarks.gpu.check import NAMES
 from benchmarks.ingredient_speed import INGREDIENTS
 from benchmarks.train_speed import FORMS, TYPES
+from seq2seq.evaluation.measures import Sentences, measure
+from seq2seq.training.run_directory import RunDirectory
 
 pytestmark = pytest.mark.slow
 SIZES = ("encoder.hidden_size=8", "decoder.hidden_size=16", "embedding_size=8")
@@ -221,6 +224,27 @@ def test_messy_text_is_made_and_what_is_lost_of_it_is_counted(
     assert [row[0] for row in rows[-3:]] == ["command", "exported model", "service"]
     assert [row[2].split()[-1] for row in rows[4:-3]] == ["3", "5", *["50"] * 8]
     assert [row[1].split()[0] for row in rows[-3:]] == ["0", "0", "0"]
+
+
+def test_copying_is_measured_for_each_kind_and_place(run, trained):
+    rows, _ = run("copying", trained, "--split=test", "--lines=2")
+
+    assert [row[0] for row in rows[:2]] == ["none", "tags around the sentence"]
+    assert len(rows) == 7 and all(row[3].endswith(" of 2") for row in rows)
+
+
+def test_expected_quality_is_drawn_beside_the_observed_one(run, tmp_path):
+    line = {"slope": 10.0, "intercept": 50.0, "spread": 1.0, "mean": 40.0, "first_fifth": 40.0}
+    (tmp_path / "results.json").write_text(json.dumps({"confidence": line}))
+    texts, certainty = ["a dog runs"] * 5, [(-float(place), 1) for place in range(5)]
+    sentences = Sentences(translations=texts, references=[texts], certainty=certainty)
+    RunDirectory(tmp_path).write_statistics("test", measure(sentences))
+
+    _, printed = run("reliability", tmp_path, f"--output={tmp_path}/diagram.png")
+
+    assert "expected 10, 20, 30, 40, 50\n" in printed
+    assert "observed 100, 100, 100, 100, 100\n" in printed
+    assert (tmp_path / "diagram.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_race_draws_a_panel_for_each_corpus(run, tmp_path, monkeypatch):

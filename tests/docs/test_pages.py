@@ -229,7 +229,7 @@ RUNNERS: dict[str, Callable[[Path, str], None]] = {
     r"python -m seq2seq\.cli\.export .*format=web.*": run_page_export,
     r"python -m seq2seq\.cli\.(score|average|prepare|report|export) .*": run_command,
     r"tensorboard .*": run_tensorboard,
-    r"python benchmarks/(\w+_speed|joeynmt|race|raw_text)\.py .*": run_measurement,
+    r"python benchmarks/[a-z0-9_]+\.py .*": run_measurement,
     r"eval .*": run_in_shell,
     r"seq2seq-serve .*": run_service,
     r"curl .*": run_curl,

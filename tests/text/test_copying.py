@@ -12,7 +12,7 @@ from seq2seq.text.rules import IDENTITY, KEPT, SYMBOLS, TextRules
 
 RULES = TextRules(True, {KEPT: "<2de>", **PATTERNS})
 PAIRS = [
-    *((f"Der Hund von Tom schl\u00e4ft {'sehr ' * n}gut.", "Tom's dog sleeps.") for n in range(150)),
+    *((f"Der Hund von Tom mag es {'sehr ' * n}gut.", "Tom's dog likes it.") for n in range(150)),
     *((f"Tom {'sehr ' * n}mag KR-7.", f"KR-7 is {'so ' * n}liked by Tom!") for n in range(150)),
 ]
 

@@ -71,9 +71,8 @@ def test_capitals_are_read_in_usual_letters_unless_the_training_text_has_them(
 ):
     [segment] = make_layer(habits).segments("EIN HUND", split)
 
-    assert segment.model == ModelText(
-        "Ein hund" if is_recased else "EIN HUND", (), "", "", is_recased
-    )
+    read = "Ein hund" if is_recased else "EIN HUND"
+    assert segment.model == ModelText(read, in_capitals=is_recased)
     assert segment.model.line("a dog") == ("A DOG" if is_recased else "a dog")
 
 

@@ -231,7 +231,7 @@ def test_words_of_the_model_belong_to_the_words_of_the_user():
 @pytest.mark.parametrize(
     ("text", "read", "answer", "line"),
     [
-        ("Das <b>ist</b> gut", "Das [<b>] ist[</b>] gut", "It [<b>] is[</b>] so", "It <b>is</b> so"),
+        ("Da <b>ist</b> er", "Da [<b>] ist[</b>] er", "He [<b>] is[</b>]", "He <b>is</b>"),
         ("<i>Ja</i>", "[<i>] Ja[</i>]", "[<i>]Yes [</i>]", "<i>Yes </i>"),
         ("a<br/>b, <b> c", "a[<br/>] b, [<b>] c", "[<b>] a[<br/>] b", "<b> a<br/>b"),
     ],

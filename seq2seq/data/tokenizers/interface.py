@@ -433,8 +433,7 @@ def choose_rules(config: TokenizerConfig, corpus: Corpus) -> TextRules:
         "%s: spans of the source that are also in the target: %s",
         corpus.name,
         ", ".join(
-            f"{kind} {copied[kind]} of {found[kind]}"
-            f"{'' if kind in chosen else ' (not protected)'}"
+            f"{kind} {copied[kind]} of {found[kind]}{'' if kind in chosen else ' (not protected)'}"
             for kind in kinds
         ),
     )
