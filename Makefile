@@ -53,7 +53,7 @@ sample:  ## write 5,500 sentence pairs into my/, for the commands of the documen
 ROOT ?= ../shared/data/tatoeba
 PAIRS := pairs of sentences are at tatoeba.org and, as a table, at www.manythings.org/anki
 
-everyday:  ## train the model of checkpoints/everyday-de-en in 45 minutes, on the pairs in ROOT
+everyday:  ## train the model of checkpoints/everyday-de-en in 30 minutes, on the pairs in ROOT
 	@[ -e "$(ROOT)/train.de.gz" ] || { echo "error: ROOT=$(ROOT) has no train.de.gz; $(PAIRS)" >&2; exit 2; }
 	$(MAKE) $(VENV)/.train
 	$(INSTALL) --editable .[onnx]
