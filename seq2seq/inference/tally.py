@@ -70,6 +70,8 @@ _LINES = {
 _MOST_TEXTS = 5
 """Number of unknown texts that a warning names."""
 _LONGEST_TEXT = 20
+_LOOP_END = 12
+"""Maximum number of characters at the end of a translation that a loop repeats."""
 
 
 class StreamCounts:
@@ -117,10 +119,7 @@ class StreamCounts:
         is_tagged = translation.source.lstrip().startswith(self._tags)
         is_scored = self.decoding is None
         lost = () if is_scored else translation.lost_spans
-        # Loops inside a word may consist of different tokens, so characters are compared too.
-        loops = not best.finished and (
-            _repeats(best.ids, size=4, share=1 / 2) or _repeats(best.text, size=8, share=1 / 3)
-        )
+        loops = not best.finished and _ends_in_loop(best.text)
         totals = {"sentences": 1, "tokens": len(source_ids), "target_tokens": len(best.ids)}
         self._numbers.update(totals, with_unknown=num_unknown > 0)
         for name, number in {
@@ -163,14 +162,10 @@ def _named_lines(lines: Sequence[str]) -> str:
     return f" (line{'s' * (len(lines) > 1)} {', '.join(lines[:_MOST_LINES])}{more})"
 
 
-def _repeats(items: Sequence[object], *, size: int, share: float) -> bool:
-    """Return whether a share of the n-grams of a size, in all items or in their second half, are
-    repetitions."""
-    for part in (items, items[len(items) // 2 :]):
-        grams = [tuple(part[start : start + size]) for start in range(len(part) - size + 1)]
-        if grams and len(grams) - len(set(grams)) >= share * len(grams):
-            return True
-    return False
+def _ends_in_loop(text: str) -> bool:
+    """Return whether the end of a text occurs in it before; a loop may have any length."""
+    size = min(_LOOP_END, len(text) // 2)
+    return size > 0 and text[-size:] in text[:-1]
 
 
 def _shown(text: str) -> str:

@@ -442,12 +442,17 @@ LOOPS = [
     "- - - - - - - - -",
     "the red man and the blue man and the red man and the blue man and",
     "international-nationalnationalnational",
+    "der alte Mann geht durch das der alte Mann geht du",
+    "\u732b\u3068\u72ac\u3068\u9ce5\u3068\u732b\u3068\u72ac\u3068\u9ce5\u3068\u732b\u3068",
+    "a man in a red shirt and a man in a blue shirt and a man in a",
+    "<b>x</b><b>x</b><b>x</b><b>x",
 ]
 LONG = [
     "abcdbadcb",
     "No, no, said the man who had come from the town to see it",
     "the man with the dog and the woman with the cat went to the market together",
     "He bought 12 apples, 15 pears and 125 plums for 12.50 euros in the shop",
+    "the president of the company and the president of the bank met in the town",
 ]
 
 
