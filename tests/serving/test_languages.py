@@ -25,6 +25,9 @@ from seq2seq.serving.languages import described, find_code
         ("nb", ["no", "en"], "no"),
         ("nn", ["nn", "no"], "nn"),
         ("iw", ["he"], "he"),
+        ("in", ["id"], "id"),
+        ("zsm", ["ms"], "ms"),
+        ("kat", ["ka", "hy"], "ka"),
         ("x-klingon", ["x-klingon", "en"], "x-klingon"),
         # Several or none fit.
         ("zh", ["zh-Hans", "zh-Hant"], "zh"),
