@@ -81,24 +81,21 @@ class TextLayer:
         is_cut = any(self._is_longer(piece, VERY_LONG) for piece in pieces)
         if is_cut:
             pieces = [part for each in self._pieces(text) for part in self._cut(each, VERY_LONG)]
-        read = [self._read(piece, is_split=is_split) for piece in pieces]
-        if len(pieces) == 1:
-            return [Segment(line, read[0], is_cut)]
-        return [Segment(*each, is_cut) for each in zip(pieces, read, strict=True)]
+        sources = pieces if len(pieces) > 1 else [line]
+        read = map(self._read, pieces)
+        return [Segment(*each, is_cut) for each in zip(sources, read, strict=True)]
 
-    def _read(self, text: str, *, is_split: bool) -> ModelText:
+    def _read(self, text: str) -> ModelText:
         """Return a piece as the model reads it."""
-        if self._stays(text, is_split=is_split):
-            return ModelText("", kept=text if is_split and is_break(text) else text.strip())
+        if self._stays(text):
+            return ModelText("", kept=text if is_break(text) else text.strip())
         found = self._rules.protect(text)
         if not self._habits.reads_capitals and in_capitals(found.text):
             return found._replace(text=recase(found.text, self._count), in_capitals=True)
         return found
 
-    def _stays(self, text: str, *, is_split: bool) -> bool:
-        if is_split and is_break(text):
-            return True
-        return self._habits.keeps_other_text and not has_words(text)
+    def _stays(self, text: str) -> bool:
+        return is_break(text) or (self._habits.keeps_other_text and not has_words(text))
 
     def _pieces(self, text: str) -> list[str]:
         """Return the sentences and markers of a normalized line."""
@@ -112,7 +109,7 @@ class TextLayer:
         if not start:
             return pieces
         start = start.lstrip()
-        return [each if self._stays(each, is_split=True) else start + each for each in pieces]
+        return [each if self._stays(each) else start + each for each in pieces]
 
     def _cut(self, sentence: str, most_tokens: int) -> list[str]:
         """Return the sentence, or its parts if it has too many tokens."""

@@ -228,11 +228,6 @@ def is_break(text: str) -> bool:
     return _FIND["break"].match(text) is not None
 
 
-def kept(text: str) -> str:
-    """Return a text that is not translated as it stands in the translation of its line."""
-    return text if is_break(text) else text.strip()
-
-
 def split_marker(text: str) -> tuple[str, str]:
     """Return the marker at the start of a sentence, such as a bullet or `a)`, and the rest.
 

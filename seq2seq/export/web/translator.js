@@ -64,10 +64,12 @@ class Translator {
     Object.assign(this, { graphs, source, target, rules, sentences, model });
   }
 
-  // Return the sentences of a line, and markers before them, or the line.
+  // Return the sentences of a line, and markers before them, or the line; nothing of a blank line.
   split(line) {
+    const text = this.rules.normalize(line);
+    if (BLANK.test(text)) return [];
     if (!this.model.hasSentences) return [line];
-    const sentences = this.sentences.split(this.rules.normalize(line));
+    const sentences = this.sentences.split(text);
     if (!this.model.keepsOtherText) return sentences;
     return sentences.flatMap((sentence) => this.sentences.splitMarker(sentence).filter(Boolean));
   }
@@ -80,7 +82,7 @@ class Translator {
     for (const line of text.split(/\r\n|\n|\r/)) {
       lines.push([]);
       for (const sentence of this.split(line)) {
-        if (!BLANK.test(sentence)) lines.at(-1).push(await this.translate(sentence, config));
+        lines.at(-1).push(await this.translate(sentence, config));
       }
     }
     const parts = lines.flat();
@@ -96,7 +98,7 @@ class Translator {
   // Return the source's tokens and the distinct translations of a line, best first; none for
   // whitespace. Text without words stays as it is.
   async translate(line, config) {
-    const stays = (this.model.hasSentences && this.sentences.isBreak(line))
+    const stays = this.sentences.isBreak(line)
       || (this.model.keepsOtherText && !this.sentences.hasWords(line));
     if (stays && !BLANK.test(line)) return this.keep(line);
     const { text, spans } = this.rules.prepare(line);
