@@ -343,9 +343,8 @@ def _write(
         }
         for index, row in enumerate(spool.rows(task="writing")):
             if sets[index] < 0:
-                fault = _FAULTS[judgement.faults[index]]
-                cells = row.place, fault, *(text.translate(spaces) for text in row[1:3])
-                line = "\t".join(cells) + "\n"
+                cells = row.place, _FAULTS[judgement.faults[index]], *row[1:3]
+                line = "\t".join(cell.translate(spaces) for cell in cells) + "\n"
                 files[_DROPPED].write(line.encode("utf-8", "surrogateescape"))
                 continue
             for name, text in zip(names[_SETS[sets[index]]], _clean(row, markup)[:2], strict=True):

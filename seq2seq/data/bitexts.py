@@ -73,8 +73,9 @@ def read_bitext(
     """Yield the pairs of a source and a target file, or of tables and translation memories.
 
     Text files and tables are UTF-8, or UTF-16 with a byte order mark, and may be compressed. A .csv
-    table is separated by commas or semicolons, whichever gives more rows the same number of cells.
-    A .tsv table, or a single file with any other ending, is separated by tabs, without quotes.
+    table is separated by commas, semicolons, tabs or |, whichever gives more rows the same number
+    of cells. A .tsv table, or a single file with any other ending, is separated by tabs, without
+    quotes.
 
     Args:
         paths: The files; `-` is standard input.

@@ -220,7 +220,7 @@ def _judge_training(
             f"the training diverged: the valid loss is {losses[-1]:.3g}, and guessing gives "
             f"{guessing:.3g}; lower training.optimizer.learning_rate, and train a new run"
         )
-    if earlier and max(latest) < max(earlier) / 2 and not has_improved:
+    if earlier and max(latest) < max(earlier) / 2 and max(earlier) >= 1 and not has_improved:
         return (
             f"the training became unstable: valid BLEU fell from {max(earlier):.1f} to "
             f"{max(latest):.1f}; lower training.optimizer.learning_rate, and train a new run"

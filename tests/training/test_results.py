@@ -130,6 +130,7 @@ def test_a_small_model_uses_bf16_only_on_request(tmp_path, monkeypatch, asked, t
         ([9.0, 20.0, 0.0], math.nan, "constant", "diverged: the valid loss is nan, and"),
         ([9.0, 20.0, 8.0], 2.5, "cosine", "unstable: valid BLEU fell from 20.0 to 8.0; lower"),
         ([0.0, 0.0, 0.0], 2.1, "cosine", "near 0, and the valid loss does not fall: lower"),
+        ([0.0, 0.1, 0.0], 2.1, "cosine", "near 0, and the valid loss does not fall: lower"),
         ([9.0], 1.0, "cosine", "too few validations to tell"),
         ([0.0, 0.1, 0.2], 1.0, "cosine", "valid BLEU is near 0, so train for more updates"),
         ([9.0, 20.0, 20.2], 2.1, "cosine", "rose by 0.2 in the last third, so more text"),
