@@ -159,7 +159,7 @@ def _command(path: Path) -> list[str]:
     config = load_command(name, config_type, given)
     lines = _section(f"seq2seq-{name}", _keys_of({"": config}))
     note = "`decoding` and the keys under `decoding.` are those of train.py."
-    return [*lines, note, ""] if "decoding" in values else lines
+    return [*lines, note, ""] if hasattr(config, "decoding") else lines
 
 
 def _keys_of(variants: dict[str, Config]) -> list[Key]:

@@ -1,9 +1,8 @@
 """Checkpoints: self-contained files of tensors and plain types; reading, writing and averaging."""
 
-import contextlib
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypedDict, cast
@@ -26,10 +25,9 @@ from seq2seq.data.tokenizers.interface import (
     tokenizers_state,
 )
 from seq2seq.evaluation.confidence import Confidence
-from seq2seq.files.atomic import DamagedFileError, load_archive, whole_file
-from seq2seq.files.paths import expand_home, nearest_existing
+from seq2seq.files.atomic import load_archive, whole_file
+from seq2seq.files.paths import expand_home, reading
 from seq2seq.model.seq2seq import Seq2Seq
-from seq2seq.runtime.numerics import is_memory_shortage
 from seq2seq.version import __version__
 
 logger = logging.getLogger(__name__)
@@ -86,9 +84,9 @@ class Checkpoint:
         """Build the model with the checkpoint's weights, in evaluation mode.
 
         Raises:
-            ValueError: The weights do not fit the model of the configuration.
+            ReadingError: The weights do not fit the model of the configuration.
         """
-        with self.misfits_refused():
+        with reading(self.origin):
             model = build_model(  # a forged size may not fit into memory
                 self.config,
                 source_vocabulary_size=len(self.tokenizers.source),
@@ -96,22 +94,6 @@ class Checkpoint:
             )
             model.load_state_dict(self.model_state)
         return model.eval()
-
-    @contextlib.contextmanager
-    def misfits_refused(self) -> Iterator[None]:
-        """Replace an error about a state that does not fit the model by an error that names the
-        file."""
-        try:
-            yield
-        except (LookupError, TypeError, RuntimeError, AttributeError) as error:
-            if is_memory_shortage(error):  # a RuntimeError, but the checkpoint is sound
-                raise
-            is_resumed = self.training_state is not None
-            way_out = "start again with overwrite=true" if is_resumed else "use another file"
-            raise ValueError(
-                f"{self.origin} does not fit the model of the configuration; configure the sizes "
-                f"that the file has, restore the file or {way_out}"
-            ) from error
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
@@ -165,38 +147,23 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
     path = expand_home(path, key="checkpoint")
     if path.is_dir():
         path = path / "best.pt"
-    if not path.exists():
-        raise FileNotFoundError(f"checkpoint={path}: no such file; {_others(path)}")
-    content = _read(path)
-    _check_weights(path, content["model"])
-    try:
-        config = config_from_dict(content["config"])
-    except ValueError as error:
-        raise ValueError(f"checkpoint={path}: {error}{_versions(content)}") from error
-    try:
-        tokenizers = tokenizers_from_state(content["tokenizers"])
-        habits = {name: float(share) for name, share in content["habits"].items()}
+    origin = f"checkpoint={path}"
+    content = cast(_Content, load_archive(path))
+    with reading(origin):
+        if content["format"] != FORMAT:
+            raise ValueError(f"it has format {content['format']}, but this version reads {FORMAT}")
         fields = content["confidence"]
-        confidence = fields and Confidence(**{name: float(each) for name, each in fields.items()})
-    except Exception as error:  # tokenizers raise many types
-        raise ValueError(_refusal(path)) from error
-    return Checkpoint(
-        config=config,
-        tokenizers=tokenizers,
-        model_state=content["model"],
-        training_state=content["training"],
-        habits=habits,
-        confidence=confidence or None,
-        origin=f"checkpoint={path}",
-    )
-
-
-def _others(path: Path) -> str:
-    """Name the runs or checkpoints near a path that does not exist."""
-    folder = nearest_existing(path)
-    found = sorted(best.parent.name for best in folder.glob("*/best.pt"))
-    found = found or sorted(each.name for each in folder.glob("*.pt"))
-    return f"{folder} has {', '.join(found)}" if found else "train one with train.py"
+        return Checkpoint(
+            config=config_from_dict(content["config"]),
+            tokenizers=tokenizers_from_state(content["tokenizers"]),
+            model_state=content["model"],
+            training_state=content["training"],
+            habits={name: float(share) for name, share in content["habits"].items()},
+            confidence=Confidence(**{name: float(each) for name, each in fields.items()})
+            if fields
+            else None,
+            origin=origin,
+        )
 
 
 def load_checkpoints(paths: Sequence[str | Path]) -> list[Checkpoint]:
@@ -207,11 +174,9 @@ def load_checkpoints(paths: Sequence[str | Path]) -> list[Checkpoint]:
 
     Raises:
         FileNotFoundError: A file does not exist.
-        ValueError: There is no path, a file is not a checkpoint, or its tokenizers differ from
-            the tokenizers of the first checkpoint.
+        ValueError: A file is not a checkpoint, or its tokenizers differ from the tokenizers of the
+            first checkpoint.
     """
-    if not paths:
-        raise ValueError("no checkpoint is given; give the path of one or more")
     # The optimizer's state takes twice the memory of the weights.
     checkpoints = [replace(load_checkpoint(path), training_state=None) for path in paths]
     for origin, number in Counter(each.origin for each in checkpoints).items():
@@ -245,8 +210,6 @@ def average_files(paths: Sequence[str | Path], *, output: str | Path) -> None:
     if target.exists():
         # The file may be a checkpoint that was named as the output by mistake.
         raise FileExistsError(f"output {output} exists already; delete it or give another name")
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"output {output}: there is no directory {target.parent}; make it")
     checkpoints = load_checkpoints(paths)
     for path, checkpoint in zip(paths, checkpoints, strict=True):
         differences = [
@@ -298,46 +261,3 @@ def _mean(values: Sequence[Tensor]) -> Tensor:
     for value in values:
         total += value
     return (total / len(values)).to(values[0].dtype)
-
-
-def _read(path: Path) -> _Content:
-    """Read the content of a file that `save_checkpoint` wrote."""
-    try:
-        content = load_archive(path)
-    except DamagedFileError as error:
-        raise ValueError(_refusal(path)) from error
-    if not isinstance(content, dict) or not isinstance(content.get("format"), int):
-        raise ValueError(_refusal(path))
-    if content["format"] != FORMAT:
-        raise ValueError(
-            f"checkpoint={path} has format {content['format']}, but this version reads {FORMAT}"
-        )
-    if content.keys() != _Content.__annotations__.keys():
-        raise ValueError(_refusal(path))
-    return cast(_Content, content)
-
-
-def _check_weights(path: Path, weights: object) -> None:
-    """Raise ValueError for numbers that torch would convert without a word, such as integers."""
-    for name, value in weights.items() if isinstance(weights, dict) else ():
-        if isinstance(value, Tensor) and not value.is_floating_point():
-            kind = str(value.dtype).removeprefix("torch.")
-            raise ValueError(
-                f"checkpoint={path}: {name} has {kind} weights, but a model has floating-point "
-                "weights; restore the file or use another one"
-            )
-
-
-def _versions(content: _Content) -> str:
-    """Name the version that wrote a checkpoint, unless it is this version."""
-    version = content["version"]
-    if version == __version__:
-        return ""
-    return f" (version {version} wrote it, this is version {__version__})"
-
-
-def _refusal(path: Path) -> str:
-    return (
-        f"checkpoint={path} is not a checkpoint of train.py, or it is damaged; restore "
-        "the file or use another one"
-    )

@@ -30,7 +30,7 @@ with imports_in_one_line():
     from seq2seq.config.schema import Metric, TrainConfig, config_groups, register_schemas
     from seq2seq.config.serialization import config_from_dict
     from seq2seq.data.tokenizers.sentencepiece import has_subwords
-    from seq2seq.files.paths import expand_home
+    from seq2seq.files.paths import expand_home, reading
     from seq2seq.runtime.process import (
         interrupts_in_one_line,
         is_first_process,
@@ -45,6 +45,8 @@ _HYDRA_SETTINGS = [
     *("hydra/job_logging=none", "hydra/hydra_logging=none"),
 ]
 """Settings for Hydra that train.yaml has and the config.yaml of a run lacks."""
+_HELP = ["--cfg", "all", "--package", "hydra.help.template"]
+"""Options that print the help. Hydra's own --help reads all schemas many times, for seconds."""
 
 
 class _OneLineParser(argparse.ArgumentParser):
@@ -84,6 +86,8 @@ def hydra_arguments(arguments: Sequence[str]) -> list[str]:
         Traceback (most recent call last):
         ValueError: unknown option --seed; write keys as key=value (--help shows the keys)
     """
+    asks = {"-h": _HELP, "--help": _HELP}
+    arguments = [part for each in arguments for part in asks.get(each, [each])]
     parser = _OneLineParser(parents=[get_args_parser()], add_help=False)
     parsed, unknown = parser.parse_known_intermixed_args(arguments)
     # argparse treats an option that contains a space as a key.
@@ -154,7 +158,8 @@ def _train(composed: DictConfig) -> float | None:
 def _read(composed: DictConfig) -> TrainConfig:
     """Return the configuration; it may come from the config.yaml of a run, which has no schema."""
     if config_groups().keys() <= set(composed) and OmegaConf.get_type(composed) is dict:
-        return config_from_dict(OmegaConf.to_container(composed))  # type: ignore[arg-type]
+        with reading("the file of --config-name"):
+            return config_from_dict(OmegaConf.to_container(composed))  # type: ignore[arg-type]
     return to_dataclass(composed, TrainConfig)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from seq2seq.checks import Config, Count, FilePath, FilePaths, Threads
-from seq2seq.cli.command_line import load_command, searches_of
+from seq2seq.cli.command_line import load_command
 from seq2seq.cli.outputs import check_overwrites
 from seq2seq.export.folder import check_decoding, is_exported
 from seq2seq.runtime.devices import Device, Precision
@@ -135,12 +135,6 @@ class TranslateConfig(Config):
                         f"without, as an exported folder; remove {key}, or give the checkpoint "
                         "that was exported"
                     )
-        types = searches_of(self.checkpoint)
-        if types.get(self.decoding.name) is not type(self.decoding):
-            yield (
-                f"decoding.name={self.decoding.name} is not the name of this search; remove "
-                f"decoding.name and set decoding= to one of {', '.join(sorted(types))}"
-            )
 
 
 def load_translate_config(*arguments: str) -> TranslateConfig:

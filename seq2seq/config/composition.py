@@ -1,9 +1,8 @@
 """Compose the YAML files into checked dataclasses, and describe what is wrong in one line."""
 
 import difflib
-import errno
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -21,13 +20,12 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import (
     ConfigAttributeError,
     ConfigKeyError,
-    InterpolationKeyError,
     MissingMandatoryValue,
     OmegaConfBaseException,
 )
 from yaml import MarkedYAMLError, YAMLError  # type: ignore[import-untyped]
 
-from seq2seq.files.paths import resource
+from seq2seq.files.paths import ReadingError, resource
 from seq2seq.runtime.process import DeviceMemoryError
 
 _Config = TypeVar("_Config")
@@ -39,14 +37,11 @@ USER_ERRORS = (
     YAMLError,
     ValueError,
     OSError,
+    ModuleNotFoundError,
     FloatingPointError,
     DeviceMemoryError,
 )
 """Errors that the user can correct; any other error is a bug."""
-
-# Hydra only reads the store but copies it often, a hundred times for --help.
-ConfigStore.__deepcopy__ = lambda store, memo: store  # type: ignore[attr-defined]
-
 
 _PLUGGED = ("attention", "data", "decoding", "tokenizer")
 _NOISE = ("full_key:", "reference_type=", "object_type=", "Set the environment")
@@ -55,6 +50,15 @@ _NOISE = ("full_key:", "reference_type=", "object_type=", "Set the environment")
 def config_directory() -> Path:
     """Return the directory of the YAML files."""
     return resource("configs")
+
+
+def register_parts(group: str, types: Mapping[str, type]) -> None:
+    """Offer the parts of a group as choices, with the keys and the values of their config types."""
+    store = ConfigStore.instance()
+    for name, config_type in types.items():
+        store.store(group=f"schema/{group}", name=name, node=config_type)
+        if not (config_directory() / group / f"{name}.yaml").exists():
+            store.store(group=group, name=name, node=config_type)
 
 
 def load_as(schema: type[_Config], name: str, overrides: Sequence[str]) -> _Config:
@@ -110,6 +114,8 @@ def _added_keys(config: DictConfig, prefix: str = "") -> Iterator[str]:
 
 def describe_error(error: BaseException) -> str:
     """Describe an error in one line, without the internal types that Hydra and OmegaConf name."""
+    if isinstance(error, ReadingError) and error.__cause__ is not None:
+        return f"{error.what}: {describe_error(error.__cause__)}"
     # Hydra names the cause if the key is an argument, but not if it is in a file.
     is_composed = isinstance(error, ConfigCompositionException)
     cause = error.__context__ if is_composed else error.__cause__
@@ -125,74 +131,29 @@ def describe_error(error: BaseException) -> str:
         hint = "; one of your own needs plugins=[FILE.py]" if group in _PLUGGED else ""
         return f"unknown {group} {name!r}; one of: {', '.join(error.options)}{hint}"
     if isinstance(error, OverrideParseException):
-        return _unreadable(error.override)
+        if "=" not in error.override or error.override.startswith("-"):
+            return f"{error.override!r} is not key=value; --help shows the keys"
+        return (
+            f"cannot read {error.override!r}; put single quotes around a text with special "
+            "characters: \"KEY='TEXT'\" or \"KEY=['TEXT','TEXT']\""
+        )
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        folder = "; without it, only a folder that seq2seq-export wrote translates"
+        hint = folder if error.name == "torch" else "; install it with pip"
+        return f"this needs the package {error.name}{hint}"
     if isinstance(error, MarkedYAMLError) and (mark := error.problem_mark):
         file = "" if mark.name.startswith("<") else f"{mark.name}: "  # YAML in a string
         return f"{file}line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
     if isinstance(error, OSError) and error.strerror:
         file = f"{error.filename}: " if error.filename else ""
-        return f"{file}{error.strerror.lower()}{_way_out(error.errno)}"
+        return f"{file}{error.strerror.lower()}"
     lines = [line.strip() for line in str(error).splitlines()]
-    key = getattr(error, "full_key", None)
     kept = [line for line in lines if line and not line.startswith(_NOISE)]
     text = " ".join(kept) or type(error).__name__
-    if text.startswith("Config group override must be"):
-        return "this is not the name of a part; give a name, for example attention=none"
-    if found := re.match(r"Could not override '(\w+)'\. No match in the defaults list", text):
-        return selects_a_file(found[1])
-    if key and text.endswith("is not Optional"):
-        return f"{key}=null: this key needs a value"
-    if text.endswith("is not a ListConfig, list or tuple."):
-        return f"{key} must be a list; write it in brackets, '{key}=[...]'"
-    if key and re.match(r"Cannot (merge DictConfig with ListConfig|assign \w+ to Dict)", text):
-        return f"{key} must be a dictionary; write it in braces, '{key}={{NAME: VALUE}}'"
-    if isinstance(error, InterpolationKeyError):
-        text += "; write \\${...} for a literal ${...}"
+    if isinstance(error, KeyError):  # its text is only the key
+        text = f"{text} is missing"
+    key = getattr(error, "full_key", None)
     return f"{key}: {text}" if key else text
-
-
-def selects_a_file(group: str, name: str = "") -> str:
-    """Return the message for a choice of a file where a saved configuration has the values."""
-    return (
-        f"{group}={name} selects a file, but the config.yaml of a run contains the values "
-        f"themselves; change single keys of {group}, or train without --config-name"
-    )
-
-
-def _way_out(number: int | None) -> str:
-    """Return what to do after an error of the operating system, or ""."""
-    if number in (errno.ENOSPC, errno.EDQUOT):
-        return "; make room there and repeat the command, a run with resume=true"
-    if number in (errno.EROFS, errno.EACCES, errno.EPERM):
-        return "; change its permissions or choose another path"
-    if number in (errno.EMFILE, errno.ENFILE):
-        return "; raise the limit of open files (ulimit -n) and repeat the command"
-    if number == errno.EFBIG:
-        return "; raise the limit of file sizes (ulimit -f) and repeat the command"
-    return ""
-
-
-_ITEM = re.compile(r"(?<=[\[,:{ ])(?!\w+:)[^\[\]{},: ][^\[\]{},:]*(?=[\]},])")
-"""An item of a list, or a value of a dictionary, without quotes."""
-
-
-def _unreadable(override: str) -> str:
-    """Describe the error in an argument that Hydra cannot parse."""
-    if "=" not in override:
-        return f"{override!r} is not key=value; --cfg job lists the keys"
-    key, _, value = override.partition("=")
-    if key != key.strip():
-        return f"{override!r} has a space before the =; write {key.strip()}={value.strip()}"
-    if not value.startswith(("{", "[")):
-        example = quote_value(value)
-    elif value.endswith(("}", "]")) and not re.search("['\"]", value):
-        example = _ITEM.sub(lambda match: quote_value(match[0]), value)
-    else:
-        example = "['gr\u00fc\u00dfe.de','greetings.en']"
-    return (
-        f"cannot read {override!r}; put quotes around a value with special characters: "
-        f'"{key}={example}"'
-    )
 
 
 def _choices_with(full_key: str) -> str:

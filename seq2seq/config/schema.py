@@ -22,7 +22,7 @@ from seq2seq.checks import (
     Threads,
     Weight,
 )
-from seq2seq.config.composition import config_directory, load_as
+from seq2seq.config.composition import load_as, register_parts
 from seq2seq.config.plugins import load_plugins_of
 from seq2seq.data.batching import BatchingConfig
 from seq2seq.data.config import DataConfig, TokenizerConfig
@@ -256,13 +256,9 @@ OmegaConf.register_new_resolver("language_of_files", _language_of_files, replace
 
 def register_schemas() -> None:
     """Register the dataclasses with Hydra, which checks every key and type as it composes."""
-    store = ConfigStore.instance()
-    store.store(name="train_schema", node=TrainConfig)
+    ConfigStore.instance().store(name="train_schema", node=TrainConfig)
     for group, types in config_groups().items():
-        for name, config_type in types.items():
-            store.store(group=f"schema/{group}", name=name, node=config_type)
-            if not (config_directory() / group / f"{name}.yaml").exists():
-                store.store(group=group, name=name, node=config_type)
+        register_parts(group, types)
 
 
 def load_config(*overrides: str) -> TrainConfig:

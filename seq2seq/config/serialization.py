@@ -6,23 +6,13 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
-from yaml import AliasToken, YAMLError, scan  # type: ignore[import-untyped]
 
 from seq2seq.checks import Config, as_yaml
-from seq2seq.config.composition import (
-    describe_error,
-    escape_interpolations,
-    selects_a_file,
-    to_dataclass,
-)
+from seq2seq.config.composition import escape_interpolations, to_dataclass
 from seq2seq.config.plugins import how_to_load
 from seq2seq.config.schema import TrainConfig, config_groups
 from seq2seq.files.atomic import write_text
-
-
-class UnsupportedConfigError(ValueError):
-    """A sound configuration needs a plug-in that is not loaded."""
+from seq2seq.files.paths import reading
 
 
 def config_to_dict(config: Config) -> dict[str, object]:
@@ -34,37 +24,19 @@ def config_from_dict(content: dict[str, dict[str, str]]) -> TrainConfig:
     """Return the configuration that `config_to_dict` converted.
 
     Raises:
-        ValueError: A part names an unknown type, or a key is missing or unknown.
+        ValueError: A part names an unknown type.
+        KeyError: A part is missing.
+        OmegaConfBaseException: A key is missing or unknown.
     """
     schema = OmegaConf.structured(TrainConfig)
-    try:
-        for part in ("data", "tokenizer", "attention", "model", "training", "decoding"):
-            if isinstance(content[part], str):
-                raise ValueError(selects_a_file(part, str(content[part])))
-        for group, types in config_groups().items():
-            name = content[group]["name"]
-            if name not in types:
-                if hint := how_to_load(content.get("plugins")):
-                    raise UnsupportedConfigError(f"unknown {group} {name!r}{hint}")
-                raise ValueError(f"unknown {group} {name!r}; one of: {', '.join(sorted(types))}")
-            schema[group] = OmegaConf.structured(types[name])
-        literal = cast(DictConfig, OmegaConf.merge(schema, _literal(content)))
-        return to_dataclass(literal, TrainConfig)
-    except MissingMandatoryValue as error:
-        raise ValueError(
-            f"the configuration lacks {error.full_key}, which this version needs; use the version "
-            "that wrote it"
-        ) from error
-    except (
-        OmegaConfBaseException,
-        KeyError,
-        TypeError,
-        AttributeError,
-        RecursionError,  # a dictionary that contains itself
-    ) as error:
-        raise ValueError(
-            f"this version cannot read the configuration: {describe_error(error)}"
-        ) from error
+    for group, types in config_groups().items():
+        name = content[group]["name"]
+        if name not in types:
+            hint = how_to_load(content.get("plugins")) or f"; one of: {', '.join(sorted(types))}"
+            raise ValueError(f"unknown {group} {name!r}{hint}")
+        schema[group] = OmegaConf.structured(types[name])
+    literal = cast(DictConfig, OmegaConf.merge(schema, _literal(content)))
+    return to_dataclass(literal, TrainConfig)
 
 
 def flatten_config(config: TrainConfig) -> dict[str, object]:
@@ -112,33 +84,15 @@ def load_saved_config(path: Path) -> TrainConfig:
     """Read a file that `save_config` wrote.
 
     Raises:
-        ValueError: This version cannot read the file.
+        ReadingError: This version cannot read the file.
     """
-    try:
+    with reading(path):
         return config_from_dict(read_yaml(path))  # type: ignore[arg-type]
-    except UnsupportedConfigError as error:
-        raise ValueError(f"{path}: {error}") from error
-    except (ValueError, YAMLError, OmegaConfBaseException, RecursionError) as error:
-        raise ValueError(
-            f"{path}: {describe_error(error)}; restore the file or delete its directory"
-        ) from error
 
 
 def read_yaml(path: Path) -> object:
-    """Read a YAML file of a run as plain types.
-
-    Raises:
-        ValueError: The file has an alias. No run writes aliases, and a few nested aliases could
-            stand for millions of values.
-    """
-    text = path.read_text(encoding="utf-8")
-    for token in scan(text) if "*" in text else ():
-        if isinstance(token, AliasToken):
-            raise ValueError(
-                f"line {token.start_mark.line + 1}: *{token.value} is a YAML alias, which no run "
-                "writes; write the value in its place"
-            )
-    return OmegaConf.to_container(OmegaConf.create(text))
+    """Read a YAML file of a run as plain types."""
+    return OmegaConf.to_container(OmegaConf.load(path))
 
 
 def is_saved_config(path: Path) -> bool:

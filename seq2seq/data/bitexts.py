@@ -18,10 +18,8 @@ from typing import NamedTuple
 from seq2seq.checks import counted
 from seq2seq.data.files import languages_of_files
 from seq2seq.data.memories import Languages, Record, read_po, read_tmx, read_xliff
-from seq2seq.files.paths import check_readable
 from seq2seq.files.text import (
     MAX_LINE,
-    STANDARD_INPUT,
     check_is_plain,
     missing_package,
     open_characters,
@@ -90,9 +88,6 @@ def read_bitext(
             damaged as a whole.
         ModuleNotFoundError: A file needs a package that is not installed.
     """
-    for path in paths:
-        if path != STANDARD_INPUT:
-            check_readable(path, name=f"input={path}")
     kinds = [Path(unpacked_name(path).lower()).suffix for path in paths]
     is_known = [kind in _TABLES or kind in _MEMORIES for kind in kinds]
     for path, known in zip(paths, is_known, strict=True):

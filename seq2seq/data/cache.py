@@ -33,14 +33,13 @@ from seq2seq.data.tokenizers.interface import (
     train_tokenizers,
 )
 from seq2seq.files.atomic import (
-    DamagedFileError,
     create_file,
     is_temporary,
     load_archive,
     temporary_path,
     whole_file,
 )
-from seq2seq.files.paths import expand_home
+from seq2seq.files.paths import ReadingError, expand_home, reading
 from seq2seq.special_tokens import UNK
 from seq2seq.text.sentences import HABITS, count_habits
 
@@ -85,12 +84,12 @@ def cached(
     Args:
         path: Path in the cache.
         create: Writes the content to a hidden path; called if the content is missing or damaged.
-        read: Reads the content; raises `DamagedFileError` if it differs from what was written.
+        read: Reads the content; raises `ReadingError` if it differs from what was written.
     """
     if path.exists():
         try:
             return read(path)
-        except DamagedFileError:
+        except (ReadingError, FileNotFoundError):
             logger.warning("%s: damaged cache; it is created again", path)
             _remove(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -180,23 +179,19 @@ def read_arrays(folder: Path) -> tuple[dict[str, Integers], Counts]:
 
     Raises:
         OSError: A file cannot be read, for example because too many are open.
-        DamagedFileError: A file is missing, or its size is not what was written.
+        ReadingError: A file is missing, or its size is not what was written.
     """
-    try:
+    with reading(folder):
         marker = json.loads((folder / _MARKER).read_text(encoding="ascii"))
         arrays = {}
         for name, size in marker["sizes"].items():
             path = folder / f"{name}.npy"
             mapped = np.load(path, mmap_mode="r")
             if not mapped.offset + mapped.nbytes == size == path.stat().st_size:
-                raise DamagedFileError(path)
+                raise ValueError("its size is not what was written")
             # A plain array, since indexing a memmap takes several times as long.
             arrays[name] = np.asarray(mapped)
         return arrays, marker["counts"]
-    except Exception as error:  # numpy and json raise many types of errors
-        if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
-            raise  # the content may be good, and `cached` deletes what is damaged
-        raise DamagedFileError(folder) from error
 
 
 def encode_corpus(

@@ -17,6 +17,7 @@ from seq2seq.checks import (
     Weight,
     as_yaml,
 )
+from seq2seq.files.paths import reading
 from seq2seq.special_tokens import SPECIAL_TOKENS
 from seq2seq.text.patterns import PATTERNS
 from seq2seq.text.rules import normalize
@@ -78,14 +79,6 @@ class Multi30kConfig(DataConfig):
     test: Name
     """Name of the test set."""
 
-    def __post_init__(self) -> None:
-        DataConfig.__post_init__(self)
-        if self.source == self.target:
-            raise ValueError(
-                f"data.source={self.source} and data.target={self.target} must differ for "
-                f"data={self.name}; give two language codes, such as data.source=de data.target=en"
-            )
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileSet:
@@ -137,11 +130,7 @@ class FilesConfig(DataConfig):
                 f"data.test names {len(self.test_sets())} sets, but a run scores one; translate "
                 "the other sets and score the translations with python -m seq2seq.cli.score"
             )
-        if len(self.train_sets()) == 1 and self.temperature != 1:
-            raise ValueError(
-                f"data.temperature={self.temperature} mixes several corpora, but data.train has "
-                "only one"
-            )
+        self.train_sets()
 
     def train_sets(self) -> list[FileSet]:
         """Return the training corpora."""
@@ -181,12 +170,8 @@ def read_file_sets(key: str, value: object) -> list[FileSet]:
         return [_read(key, "", value)]
     if isinstance(value, Sequence) and not isinstance(value, str):
         value = dict(enumerate(value, start=1))
-    if not isinstance(value, Mapping):
-        raise ValueError(
-            f"{key}={as_yaml(value)} must be a list; write it in brackets, '{key}=[...]'"
-        )
-    if not value:
-        raise ValueError(f"{key}={value} names no corpus; give one, '{key}={_EXAMPLE}'")
+    if not isinstance(value, Mapping) or not value:
+        raise ValueError(f"{key}={as_yaml(value)} must be a list of files: '{key}={_EXAMPLE}'")
     for name in map(str, value):
         if not is_set_name(name):
             raise ValueError(
@@ -211,14 +196,9 @@ def _read(key: str, name: str, value: object) -> FileSet:
     paths, weight, tag = entry.get("files"), entry.get("weight", 1.0), entry.get("tag")
     if unknown := [each for each in entry if each not in _KEYS]:
         raise ValueError(f"unknown key '{key}.{unknown[0]}'; one of: {', '.join(_KEYS)}")
-    if not _are_paths(paths):
+    if not _are_paths(paths) or len(paths) not in (1, 2, 3) or not all(map(str.strip, paths)):
         raise ValueError(
-            f"{key}={as_yaml(value)} is not a corpus; give a list of paths, such as "
-            f"{key}=[my/a.de,my/a.en]"
-        )
-    if len(paths) not in (1, 2, 3) or not all(map(str.strip, paths)):
-        raise ValueError(
-            f"{key}=[{','.join(paths)}] must contain one to three paths; give a source and a "
+            f"{key}={as_yaml(value)} must contain one to three paths; give a source and a "
             f"target file, {key}=[my/a.de,my/a.en], and perhaps a third of gold links, or one "
             f"tab-separated file, {key}=[my/a.tsv]"
         )
@@ -294,13 +274,9 @@ def _check_protected(name: str) -> None:
             f"tokenizer.protect: unknown kind {name!r}; one of: {', '.join(PATTERNS)}; or a "
             "regular expression between slashes, such as /ORD-[0-9]+/"
         )
-    try:
+    with reading(f"tokenizer.protect={name}"):
         re.compile(name[1:-1])
         pattern = re.compile(f"({name[1:-1]})")  # a flag such as (?i) must not come later
-    except re.error as error:
-        raise ValueError(
-            f"tokenizer.protect: {name} is not a regular expression: {error}"
-        ) from None
     if pattern.groups > 1 or pattern.match(""):
         raise ValueError(
             f"tokenizer.protect: {name} must match at least one character, and have no groups but "

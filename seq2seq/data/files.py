@@ -11,7 +11,7 @@ from seq2seq.checks import counted
 from seq2seq.data.config import DataConfig, FilesConfig, FileSet, read_file_sets
 from seq2seq.data.corpus import Corpora, Corpus, Pair, register_data, sha256
 from seq2seq.files.links import GoldLinks, check_links, parse_links
-from seq2seq.files.paths import check_readable, expand_home, file_sha256
+from seq2seq.files.paths import expand_home, file_sha256
 from seq2seq.files.text import (
     MAX_LINE,
     check_is_plain,
@@ -43,19 +43,16 @@ def check_files(name: str, paths: Sequence[Path]) -> int:
 
     Raises:
         OSError: A file cannot be read.
-        ValueError: A file is empty, damaged, UTF-16 or not plain text, or the numbers of lines
-            differ.
+        ValueError: A file is damaged, UTF-16 or not plain text, or the numbers of lines differ.
     """
     for path in paths:
-        check_readable(path, name=f"data.{name}={path}")
+        path.stat()
         if not path.is_file():
             raise ValueError(
                 f"data.{name}={path} is not a regular file; it is read more than once, so give a "
                 "file"
             )
     counts = [count_lines(path, name=f"data.{name}={path}") for path in paths]
-    if 0 in counts:
-        raise ValueError(f"data.{name}={paths[counts.index(0)]}: the file is empty")
     for path, count in zip(paths, counts, strict=True):
         if count != counts[0]:
             raise ValueError(
@@ -247,7 +244,7 @@ def read_files(name: str, *, paths: Sequence[Path], skips_invalid: bool = False)
 
     Raises:
         OSError: A file cannot be read.
-        ValueError: A file is empty, damaged or UTF-16, or the numbers of lines differ.
+        ValueError: A file is damaged or UTF-16, or the numbers of lines differ.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -267,7 +264,7 @@ def read_files(name: str, *, paths: Sequence[Path], skips_invalid: bool = False)
         name=name,
         num_lines=num_lines,
         fingerprint=hashlib.sha256("\n".join(parts).encode()).hexdigest(),
-        lines=_Reader(name, paths, skips_invalid, num_lines).lines,
+        lines=_Reader(name, paths, skips_invalid).lines,
         path=str(paths[0]),
     )
 
@@ -279,12 +276,10 @@ class _Reader:
     name: str
     paths: Sequence[Path]
     skips_invalid: bool
-    num_lines: int
     num_columns: int = 0
     """Number of sides in a line; 0 before the first line is read."""
 
     def lines(self) -> Iterator[Pair | None]:
-        num_skipped = 0
         rows = zip(*(_read_lines(path) for path in self.paths), strict=True)
         for number, lines in enumerate(rows, start=1):
             try:
@@ -292,15 +287,8 @@ class _Reader:
             except _InvalidPairError:
                 if not self.skips_invalid:
                     raise
-                num_skipped += 1
                 pair = None
             yield pair
-        if num_skipped == self.num_lines:
-            label = f"data.{self.name}={','.join(map(str, self.paths))}"
-            raise ValueError(
-                f"{label}: none of {self.num_lines} pairs is left, because each was skipped; check "
-                "that the files contain UTF-8 text on both sides"
-            )
 
     def _parse(self, lines: Sequence[bytes], *, number: int) -> Pair:
         sides = [
@@ -334,12 +322,7 @@ class _Reader:
             return Pair(source=source, target=target)
         kind = "gold links" if self.paths[1:] else "the third column, gold links"
         where = f"{self.paths[-1]}:{number}: {kind}"
-        try:
-            links = parse_links(texts[0], where=where)
-        except ValueError as error:
-            if self.paths[1:]:
-                raise
-            raise ValueError(f"{error}; {_OTHER_TABLES}") from error
+        links = parse_links(texts[0], where=where)
         check_links(links, len(split_words(source)), len(split_words(target)), where=where)
         return Pair(source=source, target=target, links=links)
 

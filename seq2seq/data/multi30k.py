@@ -89,7 +89,8 @@ def _check_names(config: Multi30kConfig) -> None:
     """Raise ValueError unless the files of both languages exist."""
     for prefix in ("train", config.test):
         for language in (config.source, config.target):
-            if not config.test.startswith("test") or f"{prefix}.{language}.gz" not in SHA256:
+            is_test = config.test.startswith("test") and config.source != config.target
+            if not is_test or f"{prefix}.{language}.gz" not in SHA256:
                 known = ", ".join(name.removesuffix(".gz") for name in SHA256)
                 raise ValueError(
                     f"data.source={config.source}, data.target={config.target} and "

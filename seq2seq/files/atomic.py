@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
+from seq2seq.files.paths import reading
+
 try:
     import fcntl
 except ModuleNotFoundError:  # Windows
@@ -46,9 +48,8 @@ def naming(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno is None:
-            raise
-        raise OSError(error.errno, error.strerror, str(path)) from error
+        error.filename = str(path)
+        raise
 
 
 def create_file(path: Path, *, append: bool = False, shown: Path | None = None) -> BinaryIO:
@@ -76,9 +77,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     except RuntimeError as error:
         # torch.save hides the system's error behind one that does not mention the disk.
         cause = error.__context__
-        if not isinstance(cause, OSError) or cause.errno is None:
-            raise
-        raise OSError(cause.errno, cause.strerror, str(path)) from error
+        raise (cause if isinstance(cause, OSError) else error) from None
 
 
 def write_text(path: Path, text: str) -> None:
@@ -217,39 +216,21 @@ def _signals_later() -> Iterator[None]:
             signal.raise_signal(number)
 
 
-class DamagedFileError(ValueError):
-    """The content of a file is not what was written to it."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(f"{path} is damaged or was not written by this program")
-
-
 def load_archive(path: Path) -> object:
     """Read the tensors and plain types of a file onto the CPU; no code in it is run.
 
     Raises:
         OSError: The file cannot be read.
         MemoryError: The file is larger than the memory.
-        DamagedFileError: A checksum is wrong, or torch.save did not write the file.
+        ReadingError: A checksum is wrong, or torch.save did not write the file.
     """
     import torch  # loads slowly, and scoring does not need it
 
-    path.stat()  # a missing file is not a damaged file
-    if not path.is_file():  # reading a named pipe could wait forever
-        raise DamagedFileError(path)
-    with path.open("rb") as file:  # an error here does not mean damaged content
-        try:
-            with zipfile.ZipFile(file) as archive:
-                # torch.save does not compress. It writes checksums, which torch.load ignores.
-                is_stored = all(
-                    each.compress_type == zipfile.ZIP_STORED for each in archive.infolist()
-                )
-                if not is_stored or archive.testzip() is not None:
-                    raise ValueError("wrong checksum")
-            content: object = torch.load(path, map_location="cpu", weights_only=True)
-        except MemoryError:
-            raise
-        # zipfile, torch and pickle raise more than ten types of errors for a damaged file.
-        except Exception as error:
-            raise DamagedFileError(path) from error
+    with path.open("rb") as file, reading(path):
+        with zipfile.ZipFile(file) as archive:
+            # torch.save does not compress. It writes checksums, which torch.load ignores.
+            is_stored = all(each.compress_type == zipfile.ZIP_STORED for each in archive.infolist())
+            if not is_stored or archive.testzip() is not None:
+                raise ValueError("wrong checksum")
+        content: object = torch.load(path, map_location="cpu", weights_only=True)
     return content

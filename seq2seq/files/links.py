@@ -51,16 +51,11 @@ def parse_links(text: str, *, where: str, base: int = 0) -> GoldLinks:
     sure, possible = set(), set()
     for item in text.split():
         match = re.fullmatch(r"([0-9]{1,9})([-p])([0-9]{1,9})", item)
-        if match is None:
+        link = (int(match[1]) - base, int(match[3]) - base) if match else (-1, -1)
+        if match is None or min(link) < 0:
             raise ValueError(
                 f"{where}: {item!r} is not a link; write source-target, both counted from {base}, "
                 "as 1-2, or 1p2 for a possible link"
-            )
-        link = (int(match[1]) - base, int(match[3]) - base)
-        if min(link) < 0:
-            raise ValueError(
-                f"{where}: {item!r} is not counted from {base}; count the words of both sides "
-                f"from {base}, or read them with base=0"
             )
         possible.add(link)
         if match[2] == "-":

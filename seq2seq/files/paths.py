@@ -1,12 +1,38 @@
 """Find files: those that ship with the package, and paths as users write them."""
 
+import contextlib
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 _PACKAGE = Path(__file__).parents[1]
 _HASH_CHUNK = 1 << 20
 """Number of bytes that are hashed at once."""
+
+
+class ReadingError(ValueError):
+    """A file, or the value of a key, cannot be read; the cause says why."""
+
+    def __init__(self, what: object, cause: Exception) -> None:
+        super().__init__(f"{what}: {str(cause) or type(cause).__name__}")
+        self.what = what
+
+
+@contextlib.contextmanager
+def reading(what: object) -> Iterator[None]:
+    """Name the file or the key that the block reads in the errors of libraries.
+
+    Libraries raise errors of many types for a damaged file; here all become `ReadingError`. An
+    error of the system stays what it is, and a lack of memory passes unchanged.
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            error.filename = error.filename or str(what)
+        elif not isinstance(error, MemoryError | ReadingError):
+            raise ReadingError(what, error) from error
+        raise
 
 
 def expand_home(path: str | Path, *, key: str) -> Path:
@@ -39,24 +65,6 @@ def expand_patterns(paths: Iterable[str], *, key: str, only_directories: bool = 
         found = sorted(whole.parent.glob(whole.name)) if "*" in whole.name else []
         expanded += [str(each) for each in found if each.is_dir() or not only_directories] or [path]
     return expanded
-
-
-def check_readable(path: Path, *, name: str) -> None:
-    """Raise unless the path leads to a file or a named pipe.
-
-    Args:
-        path: Path to check.
-        name: Key and value of the configuration, for the message.
-
-    Raises:
-        FileNotFoundError: Nothing exists at the path.
-        IsADirectoryError: The path leads to a directory.
-    """
-    if not path.exists():
-        where = "" if str(path.absolute()) in name else f" {path.absolute()}"
-        raise FileNotFoundError(f"{name}: no such file{where}; correct the path")
-    if path.is_dir():
-        raise IsADirectoryError(f"{name} is a directory; give the name of a file")
 
 
 def file_sha256(path: Path) -> str:

@@ -18,7 +18,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 
-from seq2seq.files.paths import check_readable, expand_home
+from seq2seq.files.paths import ReadingError, expand_home, reading
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -75,12 +75,8 @@ class _Unpacked(io.RawIOBase):
                 self._decompressor = self._create()
             elif not packed:
                 raise EOFError("it ends too early")
-            try:
+            with reading(self._file.name):
                 self._content = memoryview(self._decompressor.decompress(packed))
-            except MemoryError:
-                raise
-            except Exception as error:  # each library has errors of its own
-                raise EOFError(str(error)) from error
         target = memoryview(buffer).cast("B")
         size = min(len(target), len(self._content))
         target[:size], self._content = self._content[:size], self._content[size:]
@@ -107,8 +103,8 @@ def open_text(path: Path) -> Iterator[BinaryIO]:
     r"""Open a file as bytes, plain or with an ending of `PACKED`; only `\n` ends a line.
 
     Raises:
-        ValueError: A compressed file is damaged; this can also be found while it is read.
-        ModuleNotFoundError: The file ends in .zst, and zstandard is not installed.
+        ReadingError: A compressed file is damaged, which can also be found while it is read, or the
+            file ends in .zst and zstandard is not installed.
     """
     create = _DECOMPRESSORS.get(path.suffix.lower())
     try:
@@ -116,10 +112,8 @@ def open_text(path: Path) -> Iterator[BinaryIO]:
             if create is not None:
                 file = io.BufferedReader(_Unpacked(cast(BinaryIO, file), create))
             yield cast(BinaryIO, file)
-    except ModuleNotFoundError as error:
-        raise missing_package(f"reading {path}", error) from error
-    except _DAMAGE as error:
-        raise damaged_file(str(path), error) from error
+    except (ModuleNotFoundError, *_DAMAGE) as error:
+        raise ReadingError(path, error) from error
 
 
 @contextlib.contextmanager
@@ -139,7 +133,6 @@ def open_characters(
     Raises:
         OSError: The file cannot be read.
         ValueError: The file is no text (`check_is_text`), or is damaged.
-        ModuleNotFoundError: The file ends in .zst, and zstandard is not installed.
     """
     is_standard = path == STANDARD_INPUT
     # Closing the file leaves standard input open.
@@ -296,14 +289,6 @@ def is_gzip(path: Path) -> bool:
     return path.suffix.lower() == ".gz"
 
 
-def damaged_file(name: str, error: Exception) -> ValueError:
-    """Return the error for a compressed file that is cut off or damaged, or not compressed."""
-    return ValueError(
-        f"{name}: damaged or incomplete compressed file ({error}); create it again, or rename it "
-        "if it is plain text"
-    )
-
-
 class LineReader:
     r"""Iterator over the lines of a file or pipe, which end at `\n` only.
 
@@ -377,10 +362,8 @@ class LineReader:
                 self._lines.append(self._partial)
 
     def _read(self) -> bytes | None:
-        try:
+        with reading(self.name):
             return self._file.read(CHUNK)
-        except _DAMAGE as error:
-            raise damaged_file(self.name, error) from error
 
     def _decode(self, line: bytes, number: int) -> str:
         try:
@@ -407,7 +390,6 @@ def open_lines(path: str, *, key: str) -> Iterator[LineReader]:
     name = f"{key}={path}"
     found = expand_home(path, key=key)
     check_is_plain(found, name=name)
-    check_readable(found, name=name)
     with gzip.open(found) if is_gzip(found) else found.open("rb", buffering=0) as file:
         yield LineReader(file, name=name)
 

@@ -11,12 +11,11 @@ from typing import Any, NamedTuple
 import pandas as pd
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
-from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError  # type: ignore[import-untyped]
 
 from seq2seq.config.serialization import flatten, read_yaml
 from seq2seq.evaluation.measures import MEASURES, Statistics
 from seq2seq.evaluation.metrics import Array
+from seq2seq.files.paths import reading
 from seq2seq.training.run_directory import RunDirectory
 
 SEED = "seed"
@@ -183,8 +182,6 @@ def is_same(typed: str, value: str) -> bool:
 
 def _run_directories(sweep: Path) -> Iterator[Path]:
     """Yield the run directories of a sweep, or the directory itself if it is one."""
-    if not sweep.is_dir():
-        raise ValueError(f"{sweep}: no such directory; name a sweep or a run directory")
     if is_run(sweep):
         yield sweep
         return
@@ -229,12 +226,8 @@ def _read_config(directory: RunDirectory) -> dict[str, str]:
     """Return the saved configuration with dotted keys; `attention.name` becomes `attention`."""
     if not directory.has_run:
         return {}
-    try:
-        content = read_yaml(directory.config)
-        if not isinstance(content, dict):
-            raise ValueError("it is not a configuration")
-    except (ValueError, YAMLError, OmegaConfBaseException, OSError, RecursionError) as error:
-        raise directory.damaged(directory.config, error) from error
+    with reading(directory.config):
+        content = dict(read_yaml(directory.config))  # type: ignore[call-overload]
     values = {key.removesuffix(".name"): as_typed(value) for key, value in flatten(content).items()}
     return {key: value for key, value in values.items() if key not in _NOT_STUDIED}
 
@@ -242,7 +235,7 @@ def _read_config(directory: RunDirectory) -> dict[str, str]:
 def _read_results(directory: RunDirectory) -> _Row:
     """Return the columns of a finished run."""
     content = directory.read_results()
-    try:
+    with reading(directory.results):
         flat = flatten(content)
         numbers: _Row = {name: flat.get(measure.path) for name, measure in RUN_MEASURES.items()}
         measures = {name: float(number) for name, number in numbers.items() if number is not None}
@@ -254,8 +247,6 @@ def _read_results(directory: RunDirectory) -> _Row:
         if diagonal is not None:
             is_aligned = {each["update"]: each["aer"] < diagonal for each in validations}
             measures["aligned_at"] = _first_update(is_aligned)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise directory.damaged(directory.results, error) from error
     run: _Row = {**measures, "validations": validations}
     run["device"] = str(content.get("device", ""))
     run["best_at_end"] = content["best_update"] == content.get("updates")
@@ -274,8 +265,8 @@ def _read_statistics(directory: RunDirectory, num_sentences: int) -> tuple[Stati
     statistics = {name: arrays[name] for name in MEASURES if name in arrays}
     for rows in statistics.values():
         if rows.ndim != 3 or rows.dtype.kind != "f" or len(rows) != num_sentences:
-            error = ValueError("its sentences are not those of test.ref")
-            raise directory.damaged(directory.text("test", "npz"), error)
+            file = directory.text("test", "npz")
+            raise ValueError(f"{file}: its sentences are not those of test.ref")
     return statistics, [rows for name, rows in arrays.items() if name.startswith("map_")]
 
 

@@ -138,10 +138,7 @@ def load_start(config: TrainConfig, directory: RunDirectory) -> Checkpoint | Non
 
 
 def _load_last(last: Path) -> Checkpoint:
-    try:
-        checkpoint = load_checkpoint(last)
-    except ValueError as error:
-        raise ValueError(f"resume=true: {error}, {_START_AGAIN}") from error
+    checkpoint = load_checkpoint(last)
     if checkpoint.training_state is None:
         raise ValueError(
             f"resume=true: {last} has no training state; restore the file that the run wrote, "
@@ -170,22 +167,12 @@ def load_initial_checkpoint(config: TrainConfig) -> Checkpoint | None:
             f"init_from={config.init_from} already has embeddings; remove "
             "model.encoder.vectors and model.decoder.vectors"
         )
-    try:
-        checkpoint = load_checkpoint(config.init_from)
-    except (OSError, ValueError) as error:
-        reason = str(error).removeprefix("checkpoint=")
-        raise ValueError(f"init_from={reason}") from error
+    checkpoint = load_checkpoint(config.init_from)
     differences = config_differences(checkpoint.config, config)
     if misfits := [str(each) for each in differences if describes_weights(each.key)]:
         raise ValueError(
             f"init_from={config.init_from} does not fit: {', '.join(misfits)}; give "
             "these keys the values of the checkpoint, which are listed first"
-        )
-    tokenizer, target = checkpoint.config.tokenizer, checkpoint.config.data.target
-    if getattr(tokenizer, "joint", False) and config.data.target != target:
-        raise ValueError(
-            f"init_from={config.init_from} has only tokens of data.target={target}, not of "
-            f"{config.data.target}; use the same language code in both runs"
         )
     logger.info("weights and tokenizers of %s", checkpoint.origin)
     unused = [

@@ -14,6 +14,7 @@ from seq2seq.config.schema import TrainConfig, TrainingConfig, build_model
 from seq2seq.config.serialization import config_differences
 from seq2seq.data.tokenizers.interface import TokenizerPair, share_ids
 from seq2seq.data.tokenizers.words import load_vectors
+from seq2seq.files.paths import reading
 from seq2seq.kernels.products import kernels_in_use
 from seq2seq.model.config import TiedEmbeddings
 from seq2seq.model.seq2seq import OTHER_IDS, Seq2Seq, count_parameters, count_shared_parameters
@@ -169,7 +170,7 @@ def _prepare(
         _load_vectors(config, model, data.tokenizers)
     else:
         config = keep_tokenizer(config, start.config)
-        with start.misfits_refused():
+        with reading(start.origin):
             model.load_state_dict(start.model_state)
     if training.precision is Precision.auto:
         numerics = numerics.suited_to(count_shared_parameters(model))
@@ -182,7 +183,7 @@ def _prepare(
         directory=directory,
     )
     if start is not None and start.training_state is not None:
-        with start.misfits_refused():
+        with reading(start.origin):
             continue_training(trainer, start.training_state)
     ranks.copy_from_first(trainer.model)
     return trainer

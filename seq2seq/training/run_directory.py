@@ -10,17 +10,16 @@ from typing import cast
 import numpy as np
 
 from seq2seq.checkpoints.checkpoint import Checkpoint, save_checkpoint
-from seq2seq.config.composition import describe_error
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import save_config
 from seq2seq.evaluation.metrics import Array
 from seq2seq.files.atomic import is_temporary, whole_file, write_text
 from seq2seq.files.lock import LOCK_NAME, DirectoryLock
+from seq2seq.files.paths import reading
 from seq2seq.files.text import read_lines
 
 _OF_SETS = ("src", "hyp", "ref", "gold", "npz")
 """Kinds of files that each scored set has."""
-_WAY_OUT = "train the run again"
 
 
 class RunDirectory:
@@ -67,13 +66,7 @@ class RunDirectory:
         return self.path / f"step-{update}.pt"
 
     def lock(self) -> DirectoryLock:
-        """Return the lock that a run holds from before its checks to its end.
-
-        Raises:
-            ValueError: A file is in its place.
-        """
-        if self.path.exists() and not self.path.is_dir():
-            raise ValueError(f"{self.path} exists and is not a run; choose another run_name")
+        """Return the lock that a run holds from before its checks to its end."""
         advice = "wait until that run ends, stop it or choose another run_name"
         return DirectoryLock(self.path, advice=advice)
 
@@ -142,13 +135,8 @@ class RunDirectory:
         write_text(self.validations, text + "\n")
 
     def _read_object(self, file: Path) -> dict[str, object]:
-        try:
-            content = json.loads(file.read_text(encoding="utf-8"))
-        except (ValueError, RecursionError) as error:
-            raise self.damaged(file, error) from error
-        if not isinstance(content, dict):
-            raise self.damaged(file, TypeError("it is not an object"))
-        return content
+        with reading(file):
+            return dict(json.loads(file.read_text(encoding="utf-8")))
 
     def read_texts(self, split: str, kinds: Sequence[str]) -> list[list[str]]:
         """Return the lines of some texts of a scored set; see `text`.
@@ -160,7 +148,7 @@ class RunDirectory:
         texts = [self._read_lines(self.text(split, kind)) for kind in kinds]
         if len({len(lines) for lines in texts}) > 1:
             files = self.text(split, f"{{{','.join(kinds)}}}")
-            raise ValueError(f"{files} have different numbers of lines; {_WAY_OUT}")
+            raise ValueError(f"{files} have different numbers of lines; train the run again")
         return texts
 
     def write_statistics(self, split: str, arrays: Mapping[str, Array]) -> None:
@@ -176,17 +164,8 @@ class RunDirectory:
             OSError: There is no such file.
         """
         file = self.text(split, "npz")
-        with file.open("rb") as opened:
-            try:
-                with np.load(opened, allow_pickle=False) as content:
-                    return dict(content)
-            except Exception as error:  # zipfile and numpy raise many types of errors
-                raise self.damaged(file, error) from error
-
-    @staticmethod
-    def damaged(file: Path, error: Exception) -> ValueError:
-        """Return the error for a file of the run that cannot be read."""
-        return ValueError(f"{file} is damaged ({describe_error(error)}); {_WAY_OUT}")
+        with reading(file), np.load(file, allow_pickle=False) as content:
+            return dict(content)
 
     def keep_best(self, checkpoint: Checkpoint, best: Sequence[int], *, update: int) -> None:
         """Write a checkpoint as best.pt if it is the best, and as step-<n>.pt if several are kept.
@@ -210,10 +189,8 @@ class RunDirectory:
             self.step(update).unlink(missing_ok=True)
 
     def _read_lines(self, file: Path) -> list[str]:
-        try:
+        with reading(file):
             return read_lines(file)
-        except ValueError as error:
-            raise self.damaged(file, error) from error
 
     @property
     def is_free(self) -> bool:

@@ -97,22 +97,6 @@ def test_a_directory_means_its_best_checkpoint_and_may_be_the_home(path, monkeyp
     assert load_checkpoint(given).origin == f"checkpoint={path}"
 
 
-def test_a_missing_file_is_an_error_that_names_it(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"checkpoint=.*best\.pt: no such file; train one"):
-        load_checkpoint(tmp_path)
-
-
-def test_a_missing_run_or_checkpoint_names_those_beside_it(content, tmp_path):
-    for name in ("b", "a"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "best.pt").write_bytes(content)
-
-    with pytest.raises(FileNotFoundError, match=rf"no such file; {tmp_path} has a, b$"):
-        load_checkpoint(tmp_path / "c")
-    with pytest.raises(FileNotFoundError, match=rf"no such file; {tmp_path}/a has best.pt$"):
-        load_checkpoint(tmp_path / "a" / "step-3.pt")
-
-
 @pytest.mark.parametrize(
     "write",
     [
@@ -131,7 +115,7 @@ def test_a_missing_run_or_checkpoint_names_those_beside_it(content, tmp_path):
 def test_a_cut_or_foreign_file_is_an_error_that_names_it(path, content, write):
     path.write_bytes(write(content))
 
-    with pytest.raises(ValueError, match=rf"^checkpoint={path} is not a checkpoint of train\.py"):
+    with pytest.raises(ValueError, match=rf"^(checkpoint=)?{path}: "):
         load_checkpoint(path)
 
 
@@ -149,19 +133,18 @@ def test_another_format_is_an_error_with_both_numbers(path, edit):
 
 
 @pytest.mark.parametrize(
-    ("group", "key", "value", "version", "message"),
+    ("group", "key", "value", "message"),
     [
-        ("attention", "name", "unheard", __version__, r"unknown attention 'unheard'; one of: add"),
-        ("model", "depth", 3, __version__, r"cannot read the configuration[^()]*depth[^()]*$"),
-        ("model", "depth", 3, "9.9", rf"\(version 9\.9 wrote it, this is version {__version__}\)$"),
+        ("attention", "name", "unheard", r"unknown attention 'unheard'; one of: add"),
+        ("model", "depth", 3, "depth"),
     ],
 )
 def test_a_configuration_that_this_version_lacks_is_an_error(
-    path, edit, group, key, value, version, message
+    path, edit, group, key, value, message
 ):
     config = torch.load(path, weights_only=True)["config"]
     config[group][key] = value
-    edit(config=config, version=version)
+    edit(config=config)
 
     with pytest.raises(ValueError, match=rf"^checkpoint={path}: .*{message}"):
         load_checkpoint(path)
@@ -177,7 +160,7 @@ def test_a_configuration_that_this_version_lacks_is_an_error(
 def test_an_invalid_part_is_an_error_that_names_the_file(path, edit, key, value):
     edit(**{key: value})
 
-    with pytest.raises(ValueError, match=f"checkpoint={path} is not a checkpoint of train.py"):
+    with pytest.raises(ValueError, match=f"^checkpoint={path}: "):
         load_checkpoint(path)
 
 
@@ -185,18 +168,8 @@ def test_an_invalid_part_is_an_error_that_names_the_file(path, edit, key, value)
 def test_weights_of_another_model_are_refused(path, edit, weights):
     edit(model=weights)
 
-    with pytest.raises(ValueError, match=rf"^checkpoint={path} does not fit the model of the"):
+    with pytest.raises(ValueError, match=f"^checkpoint={path}: "):
         load_checkpoint(path).build_model()
-
-
-@pytest.mark.parametrize("kind", ["int8", "bool", "complex64"])
-def test_weights_that_are_no_floating_point_numbers_are_refused(path, edit, kind):
-    model = torch.load(path, weights_only=True)["model"]
-    name = "decoder.output.bias"
-    edit(model={**model, name: model[name].to(getattr(torch, kind))})
-
-    with pytest.raises(ValueError, match=rf"^checkpoint={path}: {name} has {kind} weights, but"):
-        load_checkpoint(path)
 
 
 @pytest.fixture
@@ -311,7 +284,7 @@ def test_weights_that_do_not_fit_are_not_averaged(paths, tmp_path):
     damaged = {**torch.load(paths[1], weights_only=True), "model": {}}
     torch.save(damaged, paths[1])
 
-    with pytest.raises(ValueError, match=rf"^checkpoint={paths[1]} does not fit the model"):
+    with pytest.raises(ValueError, match=rf"^checkpoint={paths[1]}: "):
         average_files(paths, output=tmp_path / "mean.pt")
 
 
@@ -355,10 +328,8 @@ def test_other_models_are_refused_with_both_names(change, reason, paths, checkpo
     assert not (tmp_path / "mean.pt").exists()
 
 
-def test_an_output_that_exists_or_has_no_directory_is_refused(paths, tmp_path):
+def test_an_output_that_exists_is_refused(paths, tmp_path):
     with pytest.raises(FileExistsError, match=f"^output {paths[0]} exists already; delete it or"):
         average_files(paths[1:], output=paths[0])
-    with pytest.raises(FileNotFoundError, match=rf"there is no directory {tmp_path}/no; make it$"):
-        average_files(paths, output=tmp_path / "no" / "mean.pt")
 
     assert load_checkpoint(paths[0]).training_state is not None

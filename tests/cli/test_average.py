@@ -40,4 +40,4 @@ def test_plugins_are_loaded(run, refusal, paths, tmp_path, monkeypatch):
 
     assert done[:2] == (0, "loaded\n")
     line = refusal(main, f"checkpoints={paths[0]}", "output=b.pt", "plugins=gone.py")
-    assert line.startswith("plugins=gone.py: no such file")
+    assert line.endswith("gone.py: no such file or directory")

@@ -42,8 +42,8 @@ def test_each_checkpoint_is_a_model(run, monkeypatch, argument, paths):
     [
         ([], "checkpoint needs a value; give checkpoint=..."),
         (["checkpoint=a", "decoding=sampling"], "decoding=sampling: the service searches with"),
-        (["checkpoint=a", "port=0"], "checkpoint=a: no such file; train one with train.py"),
-        (["checkpoint=a", "api_keys=k", "port=0"], "api_keys=k: no such file"),
+        (["checkpoint=a", "port=0"], "a: no such file or directory"),
+        (["checkpoint=a", "api_keys=k", "port=0"], "a: no such file or directory"),
         (["checkpoint=a", "host=192.0.2.1"], "host=192.0.2.1 port=5000: "),
     ],
 )

@@ -29,7 +29,7 @@ from seq2seq.training.trainer import Trainer
         (["resume=true"], "resume=true: checkpoints/grammar-additive has no run; remove resume"),
         (
             ["data=files", "data.train=[a.de,a.en]", "data.valid=[b.tsv]", "data.test=[c.tsv]"],
-            "data.train=a.de: no such file /",
+            "a.de: no such file or directory",
         ),
     ],
 )
@@ -165,11 +165,9 @@ def test_a_run_is_repeated_from_its_configuration(train, train_refusal, corpus, 
         assert len(set(texts)) == 1
     assert [path.name for path in work.iterdir()] == ["checkpoints"]
     line = train_refusal(*again, "run_name=b", "training.max_updates=-1")
-    assert line == "training.max_updates=-1 must be at least 1, or null"
+    assert line.endswith(": training.max_updates=-1 must be at least 1, or null")
     line = train_refusal(*again, "run_name=b", "attention=dot")
-    assert line.startswith("attention= selects a file, but the config.yaml of a run")
-    line = train_refusal(*again, "run_name=b", "model=luong")
-    assert line.startswith("model=luong selects a file, but the config.yaml of a run")
+    assert line.startswith("Could not override 'attention'")
     line = train_refusal("-m", *again, "seed=1,2", "hydra.sweep.dir=swept")
     assert line.startswith("-m needs the section hydra of configs/train.yaml")
 

@@ -292,7 +292,7 @@ def test_attention_of_an_exported_folder_is_shown_without_torch(exported, tmp_pa
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        ([], "this checkpoint needs torch; without it, only a folder that seq2seq-export wrote"),
+        ([], "this needs the package torch; without it, only a folder that seq2seq-export wrote"),
         (["checkpoint={}", "decoding=sampling"], "decoding=sampling: an exported model searches"),
     ],
 )

@@ -1,7 +1,5 @@
-import dataclasses
-
 import pytest
-from tiny_translator import GREEDY, make_translate_config
+from tiny_translator import make_translate_config
 
 
 @pytest.mark.parametrize(
@@ -76,13 +74,6 @@ def test_one_file_may_be_read_twice_and_one_device_written_twice():
 
     assert same.reference == ["a"]
     assert discarded.output == ["/dev/null"]
-
-
-def test_a_search_with_a_wrong_name_is_refused():
-    renamed = dataclasses.replace(GREEDY, name="beam")
-
-    with pytest.raises(ValueError, match="one of beam, greedy, mbr, sampling"):
-        make_translate_config("run", decoding=renamed)
 
 
 def test_output_does_not_replace_the_checkpoint_of_a_directory(tmp_path):

@@ -1,8 +1,10 @@
 import dataclasses
+import json
 
 import pytest
 import yaml
 
+from seq2seq.config.composition import describe_error
 from seq2seq.config.schema import load_config
 from seq2seq.config.serialization import (
     config_differences,
@@ -12,6 +14,7 @@ from seq2seq.config.serialization import (
     load_saved_config,
     save_config,
 )
+from seq2seq.files.paths import ReadingError
 
 
 @pytest.mark.parametrize("attention", ["gaussian", "none"])
@@ -27,48 +30,31 @@ def test_a_configuration_survives_conversion_to_plain_types(attention):
 CONTENT = config_to_dict(load_config())
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (
-            CONTENT | {"attention": {"name": "hard"}},
-            "unknown attention 'hard'; one of: additive",
-        ),
-        (CONTENT | {"attention": {"name": "dot", "width": 3}}, r"cannot read .*attention\.width"),
-        (CONTENT | {"attention": {}}, "cannot read the configuration: 'name'"),
-        (CONTENT | {"training": {}}, r"lacks training\.\w+, which this version needs"),
-        (CONTENT | {"data": []}, "cannot read the configuration: "),
-        (CONTENT | {"model": 3}, "cannot read the configuration: "),
-        ({}, "cannot read the configuration: 'data'"),
-        ([], "cannot read the configuration: "),
-    ],
-)
-def test_content_that_this_version_cannot_read_is_named(content, message):
-    with pytest.raises(ValueError, match=message):
-        config_from_dict(content)
+CHANGES = [
+    {"attention": {"name": "hard"}},
+    {"attention": {"name": "dot", "width": 3}},
+    {"attention": {}},
+    {"training": {}},
+    {"data": []},
+    {"model": 3},
+]
 
 
 @pytest.mark.parametrize(
     "content",
-    [b"[" * 3000, b"a: &a [*a]", b"a: [", b"- b", b"a: b: c", b"", b"\xff\xfe", b"\x00\x00"],
+    [
+        *(b"[" * 3000, b"a: &a [*a]", b"a: [", b"- b", b"a: b: c", b"", b"\xff\xfe", b"\x00\x00"),
+        *(json.dumps(CONTENT | change).encode() for change in CHANGES),
+    ],
 )
 def test_a_damaged_saved_file_is_named(tmp_path, content):
     path = tmp_path / "config.yaml"
     path.write_bytes(content)
 
-    with pytest.raises(
-        ValueError, match=rf"^{path}: .*; restore the file or delete its directory$"
-    ):
+    with pytest.raises(ReadingError) as refused:
         load_saved_config(path)
 
-
-def test_a_bomb_of_yaml_aliases_is_refused_before_it_is_read(tmp_path):
-    path = tmp_path / "config.yaml"
-    lines = [f"a{n}: &a{n} [{f'*a{n - 1}, ' * 9}]" for n in range(1, 12)]
-    path.write_text("\n".join(["a0: &a0 [x]", *lines]))
-
-    with pytest.raises(ValueError, match=r"config\.yaml: line 2: \*a0 is a YAML alias"):
-        load_saved_config(path)
+    assert describe_error(refused.value).startswith(f"{path}: ")
 
 
 def test_differences_name_keys_and_both_values():

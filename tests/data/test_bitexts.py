@@ -506,5 +506,5 @@ def test_a_declared_encoding_is_used_if_it_can_be(tmp_path, encoding):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"input=.*a\.tmx: no such file"):
+    with pytest.raises(FileNotFoundError, match=r"a\.tmx"):
         list(read_bitext([tmp_path / "a.tmx"], Languages(None, None)))

@@ -56,17 +56,14 @@ def test_one_corpus_or_several_are_read(value, expected):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("a.de", "data.train=a.de must be a list; write it in brackets, 'data.train=[...]'"),
+        ("a.de", "data.train=a.de must be a list of files: "),
         (None, "data.train=null must be a list"),
-        ({}, "data.train={} names no corpus; give one, 'data.train={news:"),
+        ({}, "data.train={} must be a list of files: 'data.train={news:"),
         ({"a b": ["c"]}, "data.train: 'a b' is not a name for a corpus; use letters"),
-        (
-            {"news": "a.tsv"},
-            "data.train.news=a.tsv is not a corpus; give a list of paths, such as data.train.",
-        ),
-        ([["a", "b"], "c"], "data.train.2=c is not a corpus; give a list of"),
+        ({"news": "a.tsv"}, "data.train.news=a.tsv must contain one to three paths"),
+        ([["a", "b"], "c"], "data.train.2=c must contain one to three paths"),
         *(
-            (paths, f"data.train=[{','.join(paths)}] must contain one to three paths; give")
+            (paths, f"data.train={paths} must contain one to three paths; give")
             for paths in ([], ["a", "b", "c", "d"], [""], ["a", " "])
         ),
         (
@@ -96,18 +93,12 @@ SEVERAL = {"news": {"files": ["a.de", "a.en"], "weight": 2, "tag": "<x>"}, "talk
     ("config", "values", "message"),
     [
         (GRAMMAR, {"source": "en"}, "data.source=en and data.target=en: the bundled corpus is"),
-        (MULTI30K, {"source": "en"}, "data.source=en and data.target=en must differ for data="),
-        (
-            FILES,
-            {"train": {"news": list("abcd")}},
-            "data.train.news=[a,b,c,d] must contain one to three",
-        ),
+        (FILES, {"train": {"news": list("abcd")}}, "data.train.news=['a', 'b', 'c', 'd'] must "),
         (
             FILES,
             {"train": SEVERAL, "temperature": 0.5},
             "data.temperature=0.5 must be at least 1",
         ),
-        (FILES, {"temperature": 2}, "data.temperature=2 mixes several corpora, but data.train has"),
         (FILES, {"test": [["a.tsv"], ["b.tsv"]]}, "data.test names 2 sets, but a run scores one"),
         (
             FILES,
@@ -131,14 +122,14 @@ SEVERAL = {"news": {"files": ["a.de", "a.en"], "weight": 2, "tag": "<x>"}, "talk
             ]
         ),
         *(
-            (CHARACTERS, {"protect": [pattern]}, f"tokenizer.protect: {message}")
+            (CHARACTERS, {"protect": [pattern]}, f"tokenizer.protect{message}")
             for pattern, message in [
-                ("colors", "unknown kind 'colors'; one of: tags, emails, "),
-                ("/[/", "/[/ is not a regular expression: unterminated character set"),
-                ("/(?i)a/", "/(?i)a/ is not a regular expression: global flags not at the start"),
-                ("/a)|(?:b/", "/a)|(?:b/ is not a regular expression: unbalanced parenthesis"),
-                ("/(a)/", "/(a)/ must match at least one character, and have no groups but (?:"),
-                ("/[0-9]*/", "/[0-9]*/ must match at least one character"),
+                ("colors", ": unknown kind 'colors'; one of: tags, emails, "),
+                ("/[/", "=/[/: unterminated character set"),
+                ("/(?i)a/", "=/(?i)a/: global flags not at the start"),
+                ("/a)|(?:b/", "=/a)|(?:b/: unbalanced parenthesis"),
+                ("/(a)/", ": /(a)/ must match at least one character, and have no groups but (?:"),
+                ("/[0-9]*/", ": /[0-9]*/ must match at least one character"),
             ]
         ),
     ],

@@ -42,7 +42,7 @@ def test_a_file_may_count_from_1(tmp_path):
 
     assert next(links) == GoldLinks(frozenset({(0, 0)}), frozenset({(0, 0), (1, 2)}))
     assert next(links) == GoldLinks(frozenset(), frozenset())
-    with pytest.raises(ValueError, match=r"gold\.align:3: '0-1' is not counted from 1"):
+    with pytest.raises(ValueError, match=r"gold\.align:3: '0-1' is not a link"):
         next(links)
 
 

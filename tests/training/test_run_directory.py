@@ -82,11 +82,6 @@ def test_a_place_that_is_not_free_is_refused_and_left_as_it_is(
     assert modification_times(runs) == before
 
 
-def test_a_file_cannot_be_locked(directory):
-    with pytest.raises(ValueError, match="exists and is not a run"):
-        RunDirectory(directory.best).lock()
-
-
 @pytest.mark.parametrize("start", ["{}", "{}/best.pt", "~/mine"])
 def test_overwriting_the_run_of_the_initial_weights_is_refused(directory, monkeypatch, start):
     monkeypatch.setenv("HOME", str(directory.path.parent))
