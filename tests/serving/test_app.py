@@ -326,9 +326,11 @@ def test_requests_are_counted_by_path_and_status():
 
 def test_models_and_what_their_translations_lack_are_in_the_metrics():
     def translate(lines, decoding):
-        [found] = Shouter()(lines, decoding)
+        [line] = Shouter()(lines, decoding)
+        [found] = line.sentences
         cut = [h._replace(text=h.text.replace("7", ""), finished=False) for h in found.hypotheses]
-        return [found._replace(source_ids=[UNK, 4, UNK], hypotheses=cut)]
+        found = found._replace(source_ids=[UNK, 4, UNK], hypotheses=cut)
+        return [line._replace(sentences=[found])]
 
     names = [
         f'seq2seq_{name}_total{{pair="de-cs"}}'
