@@ -41,7 +41,7 @@ def with_lesson(source: str, target: str, kept: str = "") -> tuple[str, str]:
     words = [word.span() for word in _WORD.finditer(source, start)]
     others = [word.span() for word in _WORD.finditer(target)]
     number, is_sentence = divmod(number, 4)
-    ways = _WAYS[:3]
+    ways: tuple[str, ...] = _WAYS[:3]
     if is_sentence == 0 or not (words and others):
         places = [((start, len(source)), (0, len(target)))]
     elif shared := _shared(source, target, start):
