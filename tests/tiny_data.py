@@ -47,6 +47,7 @@ _WORDS = WordsConfig(
     vocabulary_size=50,
     splitter=Splitter.moses,
     min_frequency=1,
+    protect=[],
 )
 
 

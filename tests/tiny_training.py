@@ -23,6 +23,7 @@ ROOT = Path(__file__).parent.parent
 NUM_TRAIN, NUM_VALID, NUM_TEST = 22, 5, 3
 SMALL = (
     "tokenizer=characters",
+    "tokenizer.protect=[]",
     "model.embedding_size=7",
     "model.encoder.hidden_size=5",
     "model.decoder.hidden_size=8",

@@ -142,8 +142,8 @@ def test_the_digest_is_that_of_the_content():
 
 PAIRS = [("ab", "abc"), ("c", "a"), ("abcab", "cb"), ("", "cc"), ("ba", "abcabca")]
 TOKENIZERS = TokenizerPair(CharacterTokenizer("abc"), CharacterTokenizer("cba"))
-CHARACTERS = CharactersConfig(name="characters", vocabulary_size=9, min_frequency=1)
-UNIGRAM = unigram_config(vocabulary_size=12, joint=True)
+CHARACTERS = CharactersConfig(name="characters", vocabulary_size=9, min_frequency=1, protect=[])
+UNIGRAM = unigram_config(vocabulary_size=12, joint=True, protect=[])
 
 
 def corpus_of(pairs: list[tuple[str, str]] = PAIRS, **changes: object) -> Corpus:

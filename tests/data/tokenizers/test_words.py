@@ -20,7 +20,7 @@ from seq2seq.special_tokens import UNK
 from seq2seq.text.rules import SYMBOLS, restore
 
 CONFIG = words_config(vocabulary_size=99)
-CHARACTERS = CharactersConfig(name="characters", vocabulary_size=99, min_frequency=1)
+CHARACTERS = CharactersConfig(name="characters", vocabulary_size=99, min_frequency=1, protect=[])
 
 
 def units(config: WordsConfig | CharactersConfig, *lines: str) -> list[str]:
