@@ -7,6 +7,7 @@ trains the ten attention types, which takes a quarter of an hour on one core, un
 """
 
 import argparse
+import io
 import itertools
 import json
 import math
@@ -16,11 +17,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from matplotlib import image as mpimg
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
+from PIL import Image
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -33,12 +37,15 @@ TYPES = (
     *("local", "location", "coverage", "uniform", "none"),
 )
 SETTINGS = ("model=luong", "tokenizer=words", "training.threads=1")
+BUNDLED = ("training.threads=1",)
 STEPS = ("training.validation.every_updates=100", "training.validation.keep_best=20")
 """Keep the checkpoint of every hundredth update."""
 PAIR = ("Sie hat den jungen Bruder schon aufgeweckt.", "She has already woken the young brother.")
 """A pair of the test set whose words change places."""
 LEARNED = (1, 100, 200, 300, 700)
 """Numbers of updates after which the map is drawn."""
+SHOWN, SAMPLE = (0, 1, 2, 3), 1
+"""Validations of the usual training whose maps in TensorBoard are shown, and their sentence."""
 STUDY = Path(__file__).with_name("study.json")
 WIDTH, DPI = 7.0, 200
 """Inches, and pixels of each: pages show the pictures at half their size, 700 pixels wide."""
@@ -109,22 +116,27 @@ def main(arguments: list[str] | None = None) -> None:
         "decoder-forms": draw_forms(),
         "attention-types": draw_types(options.work),
         "attention-learned": draw_learning(options.work),
+        "attention-tensorboard": draw_tensorboard(options.work / "bundled" / "tensorboard"),
         "bleu-differences": draw_differences(read_differences()),
     }
     for name, figure in pictures.items():
-        figure.savefig(options.output / f"{name}.png", dpi=DPI)
+        path = options.output / f"{name}.png"
+        figure.savefig(path, dpi=DPI)
+        if name == "attention-tensorboard":  # whose maps are enlarged, so it is large
+            Image.open(path).convert("RGB").quantize(64).save(path, optimize=True)
     for name, figure in program_figures(options.work).items():
         figure.savefig(options.output / f"{name}.png")
 
 
 def train(work: Path) -> None:
-    """Train each type, and one for a single update, in folders of their names."""
-    runs = {kind: [f"attention={kind}"] for kind in TYPES}
+    """Train each type, one for a single update, and as `make train` does, in named folders."""
+    runs = {kind: [*SETTINGS, f"attention={kind}"] for kind in TYPES}
     runs["additive"] += STEPS
-    runs["start"] = ["training.max_updates=1"]
+    runs["start"] = [*SETTINGS, "training.max_updates=1"]
+    runs["bundled"] = [*BUNDLED]
     for name, settings in runs.items():
         if not (work / name / "results.json").exists():
-            run_training(load_config(*SETTINGS, *settings), work / name)
+            run_training(load_config(*settings), work / name)
 
 
 def program_figures(work: Path) -> dict[str, Figure]:
@@ -150,6 +162,22 @@ def draw_learning(work: Path) -> Figure:
         path = run / ("best.pt" if update == 1 else f"step-{update}.pt")
         titles[path] = f"{update} update{'s' * (update > 1)}\nBLEU {bleu:.0f}"
     return draw_maps(titles)
+
+
+def draw_tensorboard(folder: Path) -> Figure:
+    """Draw the maps of a sentence that TensorBoard shows for some validations of a run."""
+    events = EventAccumulator(str(folder), size_guidance={"images": 0, "scalars": 0})
+    events.Reload()
+    images = events.Images(f"valid_attention/{SAMPLE}")
+    bleu = {each.step: each.value for each in events.Scalars("valid/bleu")}
+    figure = Figure(figsize=(WIDTH, 6.6))
+    figure.set_layout_engine("constrained", w_pad=0.03, h_pad=0.05)
+    for axes, index in zip(figure.subplots(2, 2).flat, SHOWN, strict=True):
+        image = images[index]
+        axes.imshow(mpimg.imread(io.BytesIO(image.encoded_image_string)))
+        axes.set_title(f"update {image.step}, BLEU {bleu[image.step]:.0f}", fontsize=TEXT)
+        axes.axis("off")
+    return figure
 
 
 def draw_maps(titles: Mapping[Path, str]) -> Figure:

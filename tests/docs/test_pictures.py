@@ -80,6 +80,11 @@ def test_command_trains_and_draws_every_picture(
     quick = [each for each in (*QUICK, *QUICK_GRAMMAR) if "max_updates" not in each]
     values = {
         "SETTINGS": list(dict.fromkeys([*script.SETTINGS, *quick])),
+        "BUNDLED": [
+            *(each for each in quick if "num_samples" not in each),
+            "training.validation.num_samples=2",
+            "training.validation.every_updates=1",
+        ],
         "STEPS": [re.sub("=100$", "=1", each) for each in script.STEPS],
         "TYPES": ("additive", "multihead", "none"),
         "LEARNED": (1, 2, 3),
@@ -92,7 +97,7 @@ def test_command_trains_and_draws_every_picture(
     script.main(["--output", "."])
 
     made = {path.name for path in tmp_path.glob("*.png")}
-    assert len(made) == 7
+    assert len(made) == 8
     assert made <= {path.name for path in PICTURES}
 
 
