@@ -166,6 +166,19 @@ def test_an_exported_model_is_compared_with_its_checkpoint(run, checkpoint_path,
     assert ["Peer", "beam 5", "", "50"] in rows
 
 
+def test_the_model_in_the_box_is_scored_and_its_start_timed(run, exported, tmp_path):
+    for side in ("de", "en"):
+        with gzip.open(tmp_path / f"valid.{side}.gz", "wt") as file:
+            file.write("ein hund\nzwei\n")
+
+    rows, printed = run("everyday", exported, tmp_path, "--repeats=1")
+
+    names = ["greedy", "beam", "translate.py, one sentence", "import torch"]
+    assert [row[0] for row in rows] == names
+    assert all(float(row[1]) >= 0 for row in rows)
+    assert printed.startswith(f"{exported}: ")
+
+
 def test_the_service_is_timed_and_answers_rightly(run, trained):
     sizes = ["--clients=3", "--searches=beam 5", "--requests=6", "--repeats=1"]
 
