@@ -172,7 +172,7 @@ def load_initial_checkpoint(config: TrainConfig) -> Checkpoint | None:
     if misfits := [str(each) for each in differences if describes_weights(each.key)]:
         raise ValueError(
             f"init_from={config.init_from} does not fit: {', '.join(misfits)}; give "
-            "these keys the values of the checkpoint, which are listed first"
+            "these keys the value before the arrow, which is the checkpoint's"
         )
     logger.info("weights and tokenizers of %s", checkpoint.origin)
     unused = [
