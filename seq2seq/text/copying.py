@@ -9,7 +9,7 @@ import zlib
 
 from seq2seq.text.rules import MAX_SPANS, SYMBOLS
 
-_SHARE = 15
+_SHARE = 10
 """Percentage of the pairs that get symbols."""
 _WAYS = ("{1} {0}", "{0} {1}", "{1} {0}{2}", "{1}")
 """A symbol before, after, around, and, only for a word, in place of a text."""
