@@ -48,7 +48,8 @@ def naming(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        error.filename = str(path)
+        if error.errno is not None:  # our own errors have a text, which a name would replace
+            error.filename = str(path)
         raise
 
 
