@@ -25,7 +25,7 @@ from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.numerics import choose_numerics
 from seq2seq.special_tokens import BOS, PAD
 from seq2seq.text.layer import Segment
-from seq2seq.text.rules import split_words
+from seq2seq.text.rules import NO_TEXT, split_words
 
 _DECIMALS = 5
 """Number of decimals that values are rounded to, so that rounding errors do not order ties."""
@@ -146,9 +146,9 @@ def attribute(
     numerics = choose_numerics(Device(device), Precision.fp32)
     model = checkpoint.build_model().double().to(numerics.device).eval().requires_grad_(False)
     source, target = checkpoint.tokenizers
-    sources = encode_segments(
-        [Segment(text, source.rules.prepare(text)) for text, _ in pairs], source
-    )
+    prepared = [source.rules.prepare(text) if text.strip() else NO_TEXT for text, _ in pairs]
+    texts = [text for text, _ in pairs]
+    sources = encode_segments(list(map(Segment, texts, prepared)), source)
     targets = encode_targets([text for _, text in pairs], sources, target)
     lines = [
         (_Line.of(one, source), _Line.of(other, target))

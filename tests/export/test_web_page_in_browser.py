@@ -17,6 +17,7 @@ from seq2seq.export.exporting import export_model
 from seq2seq.export.translator import OnnxTranslator
 from seq2seq.export.web_page import write_page
 from seq2seq.export.web_runtime import load_web_runtime
+from seq2seq.inference.translations import sentences_of
 
 pytestmark = [needs_browser, needs_web_runtime]
 TRANSLATE = """const [lines, config, done] = arguments;
@@ -76,7 +77,7 @@ def translate(browser, lines, decoding):
 
 def assert_same(found, expected):
     """Compare the translations of the page with those of OnnxTranslator."""
-    for first, second in zip(found, expected, strict=True):
+    for first, second in zip(found, sentences_of(expected), strict=True):
         assert first["sourceTokens"] == second.source_tokens
         hypotheses = second.hypotheses if second.source.strip() else []
         for new, old in zip(first["hypotheses"], hypotheses, strict=True):
@@ -129,7 +130,7 @@ def test_a_text_is_translated_sentence_by_sentence(shown, exported):
     text = "ein hund rennt. Zwei kinder spielen! Der mann liest ein buch"
     sentences = ["ein hund rennt.", "Zwei kinder spielen!", "Der mann liest ein buch"]
     size = BeamConfig(beam_size=5, n_best=5)
-    parts = OnnxTranslator.load(exported)(sentences, size, batch_size=1)
+    parts = sentences_of(OnnxTranslator.load(exported)(sentences, size, batch_size=1))
 
     shown.execute_script("write(arguments[0])", text)
     wait_for(shown, "return !isBusy")
@@ -154,7 +155,7 @@ def test_page_shows_a_translation_while_one_types_and_the_one_that_is_chosen(sho
     write(shown, "zwei kinder spielen")
 
     size = BeamConfig(beam_size=5, n_best=5)
-    expected = OnnxTranslator.load(exported)(["zwei kinder spielen"], size)[0]
+    [expected] = sentences_of(OnnxTranslator.load(exported)(["zwei kinder spielen"], size))
     assert shown_texts(shown) == [each.text or "(no text)" for each in expected.hypotheses]
     assert texts_of(shown, ".source .token span") == labels_of(expected.source_tokens)
     assert texts_of(shown, ".target .token span") == labels_of(expected.best.tokens)
