@@ -2,11 +2,13 @@
 
     python docs/browser_pictures.py
 
-writes docs/browser-translator.gif and docs/attention-page.png with Chromium and chromedriver, from
-the model of translator.py.
+writes docs/browser-translator.gif from the page of translator.py, and docs/attention-page.png from
+checkpoints/grammar-additive, the model of `make train`, with Chromium and chromedriver.
 """
 
 import io
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -17,14 +19,14 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
-from seq2seq import AttentionPage, OnnxTranslator
-from seq2seq.inference.translations import sentences_of
-
+ROOT = Path(__file__).parents[1]
 WIDTH, HEIGHT = 700, 610
 OPTIONS = ("--headless=new", "--no-sandbox", "--hide-scrollbars", f"--window-size={WIDTH},1200")
 IS_IDLE = "return main.getAttribute('aria-busy') === 'false' && !isBusy"
-FIRST, STEP, LAST = 1200, 600, 2000
-"""Milliseconds of the first picture, of each word, and of the last one."""
+STEP, LAST = 700, 2000
+"""Milliseconds of each word, and of the last one."""
+EXAMPLE = 2
+"""The sentence of the animation, whose verb is at its end."""
 SENTENCES = (
     "Der Hund sieht die Katze nicht.",
     "Arbeiten die Kinder am Montag?",
@@ -36,37 +38,31 @@ WORD = 6
 
 
 def take(driver: webdriver.Chrome, height: int = HEIGHT) -> Image.Image:
-    """Return the upper part of the page that the browser shows."""
+    """Return the upper part of the page that the browser shows, without a mark of the focus."""
+    driver.execute_script("document.activeElement.blur()")
     content = driver.get_screenshot_as_png()
     return Image.open(io.BytesIO(content)).convert("RGB").crop((0, 0, WIDTH, height))
 
 
 def record_translation(driver: webdriver.Chrome) -> list[Image.Image]:
-    """Return a picture of the page before the translation, and one for each token of it."""
+    """Return a picture for each token of a translation, with what it attends to."""
     driver.find_element(By.CSS_SELECTOR, "#beam option[value='1']").click()  # shows one translation
-    pictures = [take(driver)]
-    driver.find_elements(By.CSS_SELECTOR, "#examples button")[1].click()
+    driver.find_elements(By.CSS_SELECTOR, "#examples button")[EXAMPLE].click()
     WebDriverWait(driver, 60).until(lambda _: driver.execute_script(IS_IDLE))
+    pictures = []
     for token in driver.find_elements(By.CSS_SELECTOR, ".target .token")[:-1]:
         ActionChains(driver, duration=0).move_to_element(token).perform()
         pictures.append(take(driver))
     return pictures
 
 
-def show_attention(driver: webdriver.Chrome, path: Path) -> Image.Image:
+def show_attention(driver: webdriver.Chrome, folder: Path) -> Image.Image:
     """Write the page of some sentences, and return it with one token chosen."""
-    with path.open("wb") as output:
-        page = AttentionPage(output)
-        for each in sentences_of(OnnxTranslator.load(translator.KEPT)(SENTENCES)):
-            page.add(
-                source=each.source,
-                target=each.text,
-                source_tokens=each.source_tokens,
-                target_tokens=each.best.tokens,
-                attention_weights=each.best.attention_weights,
-                note=f"log-probability {each.best.log_probability:.2f}",
-            )
-        page.close()
+    (folder / "input.de").write_text("\n".join((*SENTENCES, "")), encoding="utf-8")
+    model, path = ROOT / "checkpoints/grammar-additive", folder / "attention.html"
+    command = [sys.executable, "translate.py", f"checkpoint={model}", f"input={folder}/input.de"]
+    written = [f"output={folder}/output.en", f"attention_html={path}"]
+    subprocess.run([*command, *written], cwd=ROOT, check=True)
     driver.get(path.as_uri())
     tokens = driver.find_elements(By.CSS_SELECTOR, ".target .token")
     ActionChains(driver, duration=0).move_to_element(tokens[WORD]).perform()
@@ -78,18 +74,19 @@ def main() -> None:
     options = webdriver.ChromeOptions()
     for option in OPTIONS:
         options.add_argument(option)
-    docs = Path(__file__).parent
+    docs = ROOT / "docs"
     with tempfile.TemporaryDirectory() as folder, webdriver.Chrome(options=options) as driver:
         page = Path(folder, "translator.html")
         translator.write(page)
         driver.get(page.as_uri())
         WebDriverWait(driver, 60).until(lambda _: driver.execute_script(IS_IDLE))
-        first, *others = (each.quantize(64) for each in record_translation(driver))
-        attention = show_attention(driver, Path(folder, "attention.html"))
-    times = [FIRST, *[STEP] * (len(others) - 1), LAST]
-    path = docs / "browser-translator.gif"
-    first.save(path, save_all=True, append_images=others, duration=times, loop=0, optimize=True)
-    attention.quantize(128).save(docs / "attention-page.png", optimize=True)
+        first, *others = (each.quantize(128) for each in record_translation(driver))
+        times = [*[STEP] * len(others), LAST]
+        path = docs / "browser-translator.gif"
+        first.save(path, save_all=True, append_images=others, duration=times, loop=0, optimize=True)
+        if (ROOT / "checkpoints/grammar-additive").exists():
+            attention = show_attention(driver, Path(folder))
+            attention.quantize(128).save(docs / "attention-page.png", optimize=True)
 
 
 if __name__ == "__main__":

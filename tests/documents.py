@@ -140,6 +140,9 @@ def make_workplace(path: Path) -> Path:
     (path / "data").mkdir()
     corpus = "data/german-english.tsv.gz"
     (path / corpus).symlink_to(ROOT / corpus)
+    (path / "checkpoints").mkdir()
+    model = "checkpoints/everyday-de-en"
+    (path / model).symlink_to(ROOT / model)
     (path / "my").mkdir()
     (path / "my" / "cosine.py").write_text(Page(PLUGIN_PAGE).blocks("python")[0], encoding="utf-8")
     run_script(path, "train.py", quickened([]))
