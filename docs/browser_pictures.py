@@ -20,7 +20,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
 ROOT = Path(__file__).parents[1]
-WIDTH, HEIGHT = 700, 610
+WIDTH, HEIGHT = 700, 685
 OPTIONS = ("--headless=new", "--no-sandbox", "--hide-scrollbars", f"--window-size={WIDTH},1200")
 IS_IDLE = "return main.getAttribute('aria-busy') === 'false' && !isBusy"
 STEP, LAST = 700, 2000
@@ -50,6 +50,7 @@ def record_translation(driver: webdriver.Chrome) -> list[Image.Image]:
     driver.find_elements(By.CSS_SELECTOR, "#examples button")[EXAMPLE].click()
     WebDriverWait(driver, 60).until(lambda _: driver.execute_script(IS_IDLE))
     pictures = []
+    take(driver)  # a focus that is lost later would take the attention of the first token along
     for token in driver.find_elements(By.CSS_SELECTOR, ".target .token")[:-1]:
         ActionChains(driver, duration=0).move_to_element(token).perform()
         pictures.append(take(driver))
