@@ -53,8 +53,8 @@ def test_the_script_answers_bytes_on_standard_input_and_leaves_no_traces(checkpo
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["modle=dot"], "unknown key 'modle'; --help shows the keys"),
-        (["checkpoint=nowhere", "text=Zwei M\xe4nner, 1"], "checkpoint=nowhere"),
+        (["modle=dot"], "unknown key 'modle'; one of: alignments, "),
+        (["checkpoint=nowhere", "text=Zwei M\xe4nner, 1"], "nowhere: no such file"),
     ],
 )
 def test_a_mistake_is_one_line_and_leaves_no_traces(refusal, tmp_path, arguments, line):
