@@ -43,7 +43,7 @@ def test_each_checkpoint_is_a_model(run, monkeypatch, argument, paths):
         ([], "checkpoint needs a value; give checkpoint=..."),
         (["checkpoint=a", "decoding=sampling"], "decoding=sampling: the service searches with"),
         (["checkpoint=a", "port=0"], "a: no such file or directory"),
-        (["checkpoint=a", "api_keys=k", "port=0"], "a: no such file or directory"),
+        (["checkpoint=a", "api_keys=k", "port=0"], "k: no such file or directory"),
         (["checkpoint=a", "host=192.0.2.1"], "host=192.0.2.1 port=5000: "),
     ],
 )
