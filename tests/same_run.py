@@ -10,7 +10,10 @@ from tiny_training import read_scalars
 
 TIMES = ("seconds", "minutes", "target_tokens_per_second")
 """Ends of the names of curves."""
-MEASURED = ("seconds", "update_seconds", "interval", "target_tokens_per_second")
+MEASURED = (
+    *("seconds", "update_seconds", "interval", "target_tokens_per_second"),
+    *("date", "command"),
+)
 
 
 class Killed(BaseException):

@@ -103,8 +103,8 @@ def open_text(path: Path) -> Iterator[BinaryIO]:
     r"""Open a file as bytes, plain or with an ending of `PACKED`; only `\n` ends a line.
 
     Raises:
-        ReadingError: A compressed file is damaged, which can also be found while it is read, or the
-            file ends in .zst and zstandard is not installed.
+        ReadingError: A compressed file is damaged, which can also be found while it is read.
+        ModuleNotFoundError: The file ends in .zst, and zstandard is not installed.
     """
     create = _DECOMPRESSORS.get(path.suffix.lower())
     try:
@@ -112,8 +112,10 @@ def open_text(path: Path) -> Iterator[BinaryIO]:
             if create is not None:
                 file = io.BufferedReader(_Unpacked(cast(BinaryIO, file), create))
             yield cast(BinaryIO, file)
-    except (ModuleNotFoundError, *_DAMAGE) as error:
+    except _DAMAGE as error:
         raise ReadingError(path, error) from error
+    except ModuleNotFoundError as error:
+        raise missing_package(f"reading {path}", error) from error
 
 
 @contextlib.contextmanager

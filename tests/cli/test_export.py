@@ -54,7 +54,7 @@ def test_help_fits_a_terminal_and_names_every_key(run):
     ("arguments", "text"),
     [
         (["checkpoint=missing", "output=a", "precision=int4"], "fp32"),
-        (["checkpoint=missing", "output=a"], "checkpoint=missing"),
+        (["checkpoint=missing", "output=a"], "missing: no such file"),
     ],
 )
 def test_wrong_arguments_are_one_line(tmp_path, refusal, arguments, text):
@@ -93,5 +93,5 @@ def test_page_needs_the_name_of_an_html_file(tmp_path, name):
 @needs_web_runtime
 def test_missing_examples_are_named(tmp_path, monkeypatch):
     monkeypatch.setattr(export, "_CACHE", CACHE)
-    with pytest.raises(FileNotFoundError, match="examples="):
+    with pytest.raises(FileNotFoundError, match=r"no\.de"):
         export_page(tmp_path, examples=str(tmp_path / "no.de"))

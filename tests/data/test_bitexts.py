@@ -404,7 +404,9 @@ def test_a_packed_file_that_is_cut_off_is_refused(tmp_path, ending):
     path = tmp_path / f"a.tsv{ending}"
     path.write_bytes(PACK[ending]("".join(f"{n}\t{n * n}\n" for n in range(9999)).encode())[:-20])
 
-    with pytest.raises(ValueError, match="damaged or incomplete compressed file"):
+    with pytest.raises(
+        ValueError, match=r"a\.tsv.*: (it ends too early|Compressed file ended before)"
+    ):
         list(read_bitext([path], Languages("de", "en")))
 
 
