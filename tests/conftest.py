@@ -1,9 +1,11 @@
 """Fixtures of all tests."""
 
+import copy
 import gc
 import logging
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,6 +37,30 @@ def _state_of_the_process() -> Iterator[None]:
     use_kernels(Kernels.fast)
     for name in ("seq2seq", "seq2seq.inference"):
         logging.getLogger(name).setLevel(logging.NOTSET)
+
+
+@pytest.fixture
+def forgets_plugins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Forget at the end every plug-in that the test loads in this process."""
+    from hydra.core.config_store import ConfigStore
+
+    from seq2seq.attention.base import ATTENTION
+    from seq2seq.config import plugin_modules
+    from seq2seq.config.schema import load_config
+    from seq2seq.data.tokenizers.interface import TOKENIZERS
+    from seq2seq.search.registry import SEARCHES
+
+    monkeypatch.setattr(plugin_modules, "__path__", [])
+    load_config()  # Hydra and the schema fill the store when they are first used
+    store = ConfigStore.instance()
+    monkeypatch.setattr(store, "repo", copy.deepcopy(store.repo))
+    for parts in (ATTENTION, SEARCHES, TOKENIZERS):
+        monkeypatch.setattr(parts, "_parts", dict(parts._parts))
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        if name.startswith(f"{plugin_modules.__name__}."):
+            del sys.modules[name]
 
 
 @pytest.fixture(scope="session")

@@ -130,6 +130,7 @@ class OwnAttention(AdditiveAttention):
         (["tokenizer=characters", "plugins=[own_part.py]", "attention=own"], "a[1]", False),
     ],
 )
+@pytest.mark.usefixtures("forgets_plugins")
 def test_every_printed_command_takes_the_run(train, run, corpus, work, keys, name, has_export):
     (work / "own_part.py").write_text(PLUGIN)
     code, _, err = train(*corpus, *keys, "training.max_updates=1", f'run_name="{name}"')

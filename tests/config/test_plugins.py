@@ -1,11 +1,9 @@
-import copy
 import pickle
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from hydra.core.config_store import ConfigStore
 from tiny_training import ROOT
 from tiny_translator import make_checkpoint
 
@@ -18,13 +16,11 @@ from seq2seq.config.plugins import load_plugins, load_plugins_of
 from seq2seq.config.schema import load_config
 from seq2seq.data.corpus import Pair
 from seq2seq.data.tokenizers.interface import (
-    TOKENIZERS,
     plain_tokenizer,
     tokenizers_from_state,
     tokenizers_state,
     train_tokenizers,
 )
-from seq2seq.search import registry
 from seq2seq.search.registry import decoding_config_types
 
 ATTENTION = """
@@ -83,20 +79,11 @@ class VowelTokenizer(CharacterTokenizer):
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path, monkeypatch):
-    """Work in an empty directory; forget every plug-in at the end."""
+def place(tmp_path, monkeypatch, forgets_plugins):
+    """Work in an empty directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SEQ2SEQ_PLUGIN_PATH", "")
-    monkeypatch.setattr(plugin_modules, "__path__", [])
-    store = ConfigStore.instance()
-    monkeypatch.setattr(store, "repo", copy.deepcopy(store.repo))
-    for parts in (base.ATTENTION, registry.SEARCHES, TOKENIZERS):
-        monkeypatch.setattr(parts, "_parts", dict(parts._parts))
-    before = set(sys.modules)
-    yield tmp_path
-    for name in set(sys.modules) - before:
-        if name.startswith(f"{plugin_modules.__name__}."):
-            del sys.modules[name]
+    return tmp_path
 
 
 def write(name: str, text: str) -> str:

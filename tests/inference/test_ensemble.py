@@ -133,8 +133,3 @@ def test_several_checkpoints_are_loaded_as_an_ensemble(runs):
     expected = log_probability_by_hand(runs, "ein hund", "abc")
     assert translator.num_heads == 1 + 4
     assert translation.hypotheses[0].log_probability == pytest.approx(expected, abs=1e-5)
-
-
-def test_no_checkpoint_at_all_is_refused():
-    with pytest.raises(ValueError, match="no checkpoint is given"):
-        Translator.load([], device=Device.cpu)
