@@ -58,7 +58,7 @@ def test_a_single_run_needs_a_place_for_the_files(refusal, tmp_path):
     ("arguments", "line"),
     [
         (["sweeps=[a,b]"], "several directories were given; add output=DIRECTORY"),
-        (["sweeps=absent"], "absent: no such directory"),
+        (["sweeps=absent"], "absent: no such file or directory"),
         (["sweeps=study", "baseline=odd"], "baseline=odd is not a group"),
         (["sweeps=study", "format=word"], "format='word' must be one of: latex, markdown, or null"),
         # It is refused before anything is read.
