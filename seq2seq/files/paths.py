@@ -14,7 +14,8 @@ class ReadingError(ValueError):
     """A file, or the value of a key, cannot be read; the cause says why."""
 
     def __init__(self, what: object, cause: Exception) -> None:
-        super().__init__(f"{what}: {str(cause) or type(cause).__name__}")
+        message = " ".join(str(cause).split())  # torch writes several lines
+        super().__init__(f"{what}: {message or type(cause).__name__}")
         self.what = what
 
 
