@@ -150,7 +150,7 @@ _IGNORED = _Ignored()
 _IN_NUMBER = re.compile(r"(?<=\d)[.,:/'\u2019-](?=\d)|(?<!\w)-(?=\d)|(?<=\d)\s?%")
 _DASHES = {0x2013: "-", 0x2212: "-"}
 _MARK = re.compile(r"[_&@#%*/\\\u2022\u2026]|([.!?])\1|\A[-\u2013\u2014]|:\Z|\b\w\s\w\s\w\b")
-"""What no ordinary sentence has, among them spaces between all letters."""
+"""Signs of text that is no ordinary sentence, among them spaces between all letters."""
 
 
 def text_key(text: str) -> str:

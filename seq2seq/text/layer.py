@@ -41,7 +41,7 @@ class Segment(NamedTuple):
 
 
 class TextLayer:
-    """What happens to lines before and after a model.
+    """Takes lines apart into the pieces that a model reads.
 
     Args:
         rules: Rules of the source text.

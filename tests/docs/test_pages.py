@@ -279,7 +279,11 @@ def made(command: str) -> list[str]:
 
 
 def first_of_each_kind() -> list[str]:
-    """Return the first command of each kind, those that make what it reads, and all quick ones."""
+    """Return the first command of each kind, those that make what it reads, and all quick ones.
+
+    The examples in Python read files too.
+    """
+    examples = [text for page in HERE for text in page.blocks("python")]
     seen: set[tuple[str, str]] = set()
     chosen: list[str] = []
     first = [each for each in COMMANDS if runner(each) not in LONG]
@@ -289,6 +293,7 @@ def first_of_each_kind() -> list[str]:
         seen |= kinds(command)
     for command in reversed(COMMANDS):
         read = [re.sub(r"output=\S+", "", later) for later in chosen]
+        read += examples
         if command in first or any(word in later for word in made(command) for later in read):
             chosen.append(command)
     return chosen[::-1]
