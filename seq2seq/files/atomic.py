@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from seq2seq.files.paths import reading
+from seq2seq.files.paths import ReadingError, reading
 
 try:
     import fcntl
@@ -227,6 +227,8 @@ def load_archive(path: Path) -> object:
     """
     import torch  # loads slowly, and scoring does not need it
 
+    if path.exists() and not path.is_file():  # reading a named pipe could wait forever
+        raise ReadingError(path, ValueError("not a regular file"))
     with path.open("rb") as file, reading(path):
         with zipfile.ZipFile(file) as archive:
             # torch.save does not compress. It writes checksums, which torch.load ignores.

@@ -174,6 +174,12 @@ def load_initial_checkpoint(config: TrainConfig) -> Checkpoint | None:
             f"init_from={config.init_from} does not fit: {', '.join(misfits)}; give "
             "these keys the value before the arrow, which is the checkpoint's"
         )
+    target = checkpoint.config.data.target
+    if getattr(checkpoint.config.tokenizer, "joint", False) and config.data.target != target:
+        raise ValueError(
+            f"init_from={config.init_from} has only tokens of data.target={target}, not of "
+            f"{config.data.target}; use the same language code in both runs"
+        )
     logger.info("weights and tokenizers of %s", checkpoint.origin)
     unused = [
         str(each)

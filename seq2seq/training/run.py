@@ -92,14 +92,17 @@ def run_training(config: TrainConfig, path: str | Path, *, command: str = "") ->
 def _settings_of(training: TrainingConfig) -> Iterator[None]:
     """Train with these kernels and CPU threads; if memory is too small, name the keys to change."""
     num_threads = torch.get_num_threads()
-    way_out = "choose a smaller model, or lower training.batching.size"
-    memory_errors = memory_errors_named("the model and its optimizer", way_out)
-    with kernels_in_use(training.kernels), memory_errors:
+    with kernels_in_use(training.kernels), _memory_errors():
         torch.set_num_threads(training.threads or num_threads)
         try:
             yield
         finally:
             torch.set_num_threads(num_threads)
+
+
+def _memory_errors() -> contextlib.AbstractContextManager[None]:
+    way_out = "choose a smaller model, or lower training.batching.size"
+    return memory_errors_named("the model and its optimizer", way_out)
 
 
 _OF_MACHINE = {"checkpoint_dir", "data.root", "data.cache_dir", "training.device"}
@@ -183,7 +186,7 @@ def _prepare(
         directory=directory,
     )
     if start is not None and start.training_state is not None:
-        with reading(start.origin):
+        with reading(start.origin), _memory_errors():  # which do not mean a damaged file
             continue_training(trainer, start.training_state)
     ranks.copy_from_first(trainer.model)
     return trainer

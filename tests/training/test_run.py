@@ -103,14 +103,17 @@ def edited(change):
     ],
     ids=["no training state", "cut", "weights", "progress", "optimizer"],
 )
-def test_a_damaged_last_checkpoint_is_refused_with_the_way_out(folder, run, damage):
+def test_a_damaged_last_checkpoint_is_refused_by_name(folder, run, damage):
     last = run / "last.pt"
     content = last.read_bytes()
     damage(last)
 
-    with pytest.raises(ValueError, match=rf"{last}.*overwrite=true"):
-        tiny_run(folder, "training.max_epochs=3", "resume=true")
-    last.write_bytes(content)
+    try:
+        with pytest.raises(ValueError, match=rf"{last}") as refused:
+            tiny_run(folder, "training.max_epochs=3", "resume=true")
+    finally:
+        last.write_bytes(content)
+    assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
