@@ -31,7 +31,7 @@ SENTENCES = [
     "",
     "der mann liest ein buch und lacht im schnee durch den park nach hause",
     " \t",
-    "eine frau spielt",
+    "<2en> eine frau spielt",
     "  der mann liest 12\u00a0bu\u0308cher und 7",
     "1 2 3 4 5 6 7 8 9 10 11 12",
 ]
@@ -59,7 +59,8 @@ def make_exportable(
     """
     config = load_config(
         "tokenizer=unigram",
-        "tokenizer.vocabulary_size=60",
+        "tokenizer.vocabulary_size=61",
+        "tokenizer.user_symbols=['<2en>']",
         "tokenizer.protect=[numbers]",
         "tokenizer.joint=false",
         "model.embedding_size=6",

@@ -15,7 +15,6 @@ from torch.nn import functional
 
 from seq2seq.checkpoints.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from seq2seq.data.tokenizers.interface import (
-    SymbolTokenizer,
     plain_tokenizer,
     required_tags,
     symbol_ids,
@@ -124,9 +123,8 @@ def _check_tokenizers(checkpoint: Checkpoint) -> None:
     """Raise ValueError for tokenizers that only `Translator` supports."""
     for tokenizer in map(plain_tokenizer, checkpoint.tokenizers):
         if not isinstance(tokenizer, SentencePieceTokenizer):
-            symbols = " with user symbols" if isinstance(tokenizer, SymbolTokenizer) else ""
             raise ValueError(
-                f"{checkpoint.origin} has tokenizer={checkpoint.config.tokenizer.name}{symbols}, "
+                f"{checkpoint.origin} has tokenizer={checkpoint.config.tokenizer.name}, "
                 "which cannot be exported; export a model with unigram or bpe"
             )
 
@@ -151,6 +149,7 @@ def _write(checkpoint: Checkpoint, folder: Path, precision: ExportPrecision) -> 
         tags=required_tags(config.data),
         normalizes=rules.normalizes,
         patterns=dict(rules.patterns),
+        user_symbols=list(rules.tags),
         symbols=symbols,
         habits=dict(checkpoint.habits),
         confidence=checkpoint.confidence._asdict() if checkpoint.confidence else {},

@@ -10,6 +10,7 @@ from typing import Annotated
 from seq2seq.checks import Config, Name, Range, Texts
 from seq2seq.files.paths import expand_home, file_sha256
 from seq2seq.search.config import BeamConfig, DecodingConfig, GreedyConfig
+from seq2seq.text.rules import TextRules
 
 RUNTIME = "runtime.json"
 CARD = "README.md"
@@ -61,6 +62,8 @@ class Runtime(Config, section=RUNTIME):
     """Regular expressions of what a translation copies, by name."""
     symbols: list[int]
     """Target ids of the symbols that a translation copies."""
+    user_symbols: Annotated[list[str], Texts()] = field(default_factory=list)
+    """Texts that are one token each, such as tags."""
     habits: dict[str, float] = field(default_factory=dict)
     """Shares of the training pairs with a habit; see `seq2seq.text`."""
     confidence: dict[str, float] = field(default_factory=dict)
@@ -69,6 +72,11 @@ class Runtime(Config, section=RUNTIME):
     """Versions of the packages that wrote the graphs."""
     files: Annotated[dict[str, str], Texts()]
     """SHA-256 of each file that `OnnxTranslator` reads."""
+
+    @property
+    def rules(self) -> TextRules:
+        """Return the rules of the tokenizers."""
+        return TextRules(self.normalizes, self.patterns, tuple(self.user_symbols))
 
 
 def is_exported(path: str) -> bool:

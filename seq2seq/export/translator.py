@@ -28,8 +28,9 @@ class OnnxTranslator(LineTranslator):
     """
 
     def __init__(self, folder: Path, runtime: Runtime, *, threads: int) -> None:
-        rules = TextRules(runtime.normalizes, runtime.patterns)
-        source, target = (SubwordTokenizer(folder / name, rules) for name in (SOURCE, TARGET))
+        source, target = (
+            SubwordTokenizer(folder / name, runtime.rules) for name in (SOURCE, TARGET)
+        )
         super().__init__(
             (source, target),
             decoding=runtime.decoding,
@@ -98,7 +99,7 @@ class SubwordTokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         text: str = self._processor.decode(list(ids))
-        return text
+        return self.rules.decoded(text)
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         return [self._pieces[i] for i in ids]
@@ -107,4 +108,4 @@ class SubwordTokenizer:
     def _pieces(self) -> list[str]:
         """Return all tokens; asking sentencepiece for each token would be slower."""
         pieces: list[str] = self._processor.id_to_piece([*range(len(self))])
-        return pieces
+        return list(map(self.rules.decoded, pieces))

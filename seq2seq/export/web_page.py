@@ -13,6 +13,7 @@ from seq2seq.export.folder import ENCODER, SOURCE, STEP, TARGET, Runtime, read_r
 from seq2seq.export.web_runtime import WebRuntime
 from seq2seq.files.atomic import whole_file
 from seq2seq.search.config import BeamConfig, convert_search
+from seq2seq.text.rules import TextRules, any_of
 from seq2seq.text.sentences import PATTERNS_OF_SENTENCES, RULES, TextHabits
 from seq2seq.visualization.page import render_page
 
@@ -62,10 +63,20 @@ def _description(model: Runtime, examples: Sequence[str]) -> dict[str, object]:
         "sentences": sentence_rules(),
         "symbols": model.symbols,
         "confidence": model.confidence or None,
-        "rules": {"normalizes": model.normalizes, "pattern": javascript_pattern(model.patterns)},
+        "rules": described_rules(model.rules),
         "hasSentences": habits.has_sentences,
         "keepsOtherText": habits.keeps_other_text,
         "recases": not habits.reads_capitals,
+    }
+
+
+def described_rules(rules: TextRules) -> dict[str, object]:
+    """Return the rules of text, with regular expressions of JavaScript."""
+    return {
+        "normalizes": rules.normalizes,
+        "pattern": javascript_pattern(rules.patterns),
+        "tags": rules.tags,
+        "tag": _translated(any_of(rules.tags)),
     }
 
 

@@ -59,7 +59,6 @@ class LineTranslator(ABC):
         decoding: Default configuration of the search.
         tags: The tags of the training text, if every source began with one.
         habits: Habits of the training text, which decide whether lines are split into sentences.
-        leading_symbols: As in `TextLayer`.
         weights: Attention weights of a translation without text, (N, 1, 1).
         confidence: What the model's certainty says about the quality of a translation, if known.
     """
@@ -71,7 +70,6 @@ class LineTranslator(ABC):
         decoding: DecodingConfig,
         tags: Sequence[str],
         habits: Mapping[str, float],
-        leading_symbols: Callable[[str], str] = lambda line: "",
         weights: "Tensor | Any",
         confidence: Confidence | None = None,
     ) -> None:
@@ -79,9 +77,7 @@ class LineTranslator(ABC):
         self.decoding = decoding
         self.tags = tags
         self.confidence = confidence
-        self.text = TextLayer(
-            tokenizers[0].rules, habits, count=self._count, leading_symbols=leading_symbols
-        )
+        self.text = TextLayer(tokenizers[0].rules, habits, count=self._count)
         self._empty = Hypothesis([], 0.0, 0.0, True, weights, [0.0])
         self._map: _MapBatches = map
         self._num_workers = 1

@@ -16,7 +16,6 @@ from seq2seq.checks import counted
 from seq2seq.data.batching import IdRows, pad
 from seq2seq.data.tokenizers.interface import (
     TokenizerPair,
-    leading_symbols,
     required_tags,
     symbol_ids,
 )
@@ -97,7 +96,6 @@ class Translator(LineTranslator):
             decoding=decoding or DEFAULT_SEARCH,
             tags=tags,
             habits=habits or {},
-            leading_symbols=partial(leading_symbols, tokenizers.source),
             confidence=confidence,
             weights=torch.zeros(model.attention.num_heads, 1, 1),
         )

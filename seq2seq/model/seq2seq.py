@@ -15,8 +15,8 @@ from seq2seq.model.recurrence import DecoderOutput, DecoderState
 from seq2seq.special_tokens import PAD
 
 OTHER_IDS = (
-    "model.tied_embeddings=all needs one vocabulary for both languages, without symbols and tags; "
-    "set tokenizer.joint=true or model.tied_embeddings=decoder"
+    "model.tied_embeddings=all needs one vocabulary for both languages; set "
+    "tokenizer.joint=true or model.tied_embeddings=decoder"
 )
 """Message for source and target vocabularies that give the same token different ids."""
 

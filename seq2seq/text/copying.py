@@ -20,7 +20,7 @@ _FEWEST = 3
 """Fewest letters of such a word."""
 
 
-def with_lesson(source: str, target: str, kept: str = "") -> tuple[str, str]:
+def with_lesson(source: str, target: str, start: int = 0) -> tuple[str, str]:
     """Return a training pair, to some of which one or two symbols are added on both sides.
 
     They stand at the whole sentence, at a word that both sides share, such as a name, or else at
@@ -30,14 +30,12 @@ def with_lesson(source: str, target: str, kept: str = "") -> tuple[str, str]:
     Args:
         source: Text as the model reads it.
         target: Its translation.
-        kept: Regular expression of what stays before the first symbol, such as tags of languages.
+        start: Length of the tags that stay at the start of the source.
     """
     number, percent = divmod(zlib.crc32(f"{source}\n{target}".encode()), 100)
     used = sum(map(source.count, SYMBOLS))
     if percent >= _SHARE or used > MAX_SPANS - 2:
         return source, target
-    leading = re.match(f"(?:(?:{kept}) )*", source) if kept else None
-    start = leading.end() if leading else 0
     words = [word.span() for word in _WORD.finditer(source, start)]
     others = [word.span() for word in _WORD.finditer(target)]
     number, is_sentence = divmod(number, 4)

@@ -47,8 +47,6 @@ class TextLayer:
         rules: Rules of the source text.
         habits: Habits of the training text, the fields of `TextHabits`.
         count: Returns the numbers of unknown and of all tokens of a text as the model reads it.
-        leading_symbols: Returns the start of a line that each of its sentences needs, such as a
-            language tag.
     """
 
     def __init__(
@@ -57,12 +55,10 @@ class TextLayer:
         habits: Mapping[str, float],
         *,
         count: Callable[[str], tuple[int, int]],
-        leading_symbols: Callable[[str], str] = lambda line: "",
     ) -> None:
         self._rules = rules
         self._habits = TextHabits(**habits)
         self._count = count
-        self._leading_symbols = leading_symbols
 
     def segments(self, line: str, split: Split = Split.auto) -> list[Segment]:
         """Return the pieces of a line in order: its sentences and what stands between them.
@@ -99,7 +95,7 @@ class TextLayer:
 
     def _pieces(self, text: str) -> list[str]:
         """Return the sentences and markers of a normalized line."""
-        start = self._leading_symbols(text)
+        start = self._rules.leading_tags(text)
         rest = text[len(start) :]
         if not rest.strip():
             return [text]
@@ -113,7 +109,7 @@ class TextLayer:
 
     def _cut(self, sentence: str, most_tokens: int) -> list[str]:
         """Return the sentence, or its parts if it has too many tokens."""
-        start = self._leading_symbols(sentence)
+        start = self._rules.leading_tags(sentence)
         text = sentence[len(start) :].strip()
         if len(text) < 2 or not self._is_longer(sentence, most_tokens):
             return [sentence]
@@ -138,7 +134,7 @@ class TextLayer:
         # The pieces are of the normalized line, whose words belong to the words of the user.
         rules = TextRules(self._rules.normalizes)
         owners = rules.owners(line, NO_TEXT)
-        tags = list(map(self._leading_symbols, sources))
+        tags = list(map(self._rules.leading_tags, sources))
         pieces = [each.removeprefix(tag) for each, tag in zip(sources, tags, strict=True)]
         return [
             [owners[word] for word in (*range(len(tag.split())), *words)]

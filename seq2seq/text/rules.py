@@ -20,6 +20,8 @@ SYMBOLS = tuple(map(chr, range(0x10FF00, 0x10FF00 + MAX_SPANS)))
 """Symbols for the spans of a sentence, in order: characters for private use."""
 KEPT = "kept"
 """Name of the pattern whose matches stay in the text, such as tags of the target language."""
+_FIRST_TAG = 0x108000
+"""The first of the characters for private use that a vocabulary has for the tags."""
 GLUE = chr(0x10FF00 + MAX_SPANS)
 """Ends an opening tag that touches a word: its symbol is a word of its own, as in `<b>Tom</b>`."""
 
@@ -32,7 +34,6 @@ _INVISIBLE = dict.fromkeys(
         *(0x2060, *range(0x2066, 0x206A), 0xFEFF),
     ]
 )
-_NO_SYMBOLS = dict.fromkeys(map(ord, (*SYMBOLS, GLUE)))
 _TRACE = re.compile(TRACE)
 
 
@@ -118,29 +119,61 @@ class TextRules:
     """Whether `normalize` is applied first."""
     patterns: Mapping[str, str] = field(default_factory=dict)
     """Regular expressions of the spans to protect, by name; the first match counts."""
+    tags: Sequence[str] = ()
+    """Texts that are always one token, such as <2de>: a vocabulary has a character for each. A tag
+    that begins or ends with a letter or digit is not found inside a longer word."""
     _pattern: re.Pattern[str] = field(init=False, repr=False, compare=False)
     _has_own: bool = field(init=False, repr=False, compare=False)
+    _tag: re.Pattern[str] = field(init=False, repr=False, compare=False)
+    _reserved: dict[int, None] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         named = (f"(?P<{name}>{pattern})" for name, pattern in self.patterns.items())
         object.__setattr__(self, "_pattern", re.compile("|".join(named)))
         shared = {*PATTERNS, KEPT}
         object.__setattr__(self, "_has_own", not self.patterns.keys() <= shared)
+        object.__setattr__(self, "_tag", re.compile(any_of(self.tags)))
+        reserved = (*SYMBOLS, GLUE, *self.tag_symbols)
+        object.__setattr__(self, "_reserved", dict.fromkeys(map(ord, reserved)))
 
     @property
     def has_symbols(self) -> bool:
         """Return whether spans become symbols, which the vocabulary must have."""
         return bool(self.patterns.keys() - {KEPT})
 
+    @property
+    def tag_symbols(self) -> list[str]:
+        """Return the characters that a vocabulary has for the tags."""
+        return [chr(_FIRST_TAG + place) for place in range(len(self.tags))]
+
     def normalize(self, text: str) -> str:
         """Return the text that spans are looked for in; a symbol in it would stand for a span."""
-        if self.normalizes or self.patterns:
-            text = text.translate(_NO_SYMBOLS)
+        if self.normalizes or self.patterns or self.tags:
+            text = text.translate(self._reserved)
         return normalize(text) if self.normalizes else text
 
     def encoded(self, text: str) -> str:
         """Return the text that a tokenizer encodes, which may have symbols already."""
-        return normalize(text) if self.normalizes else text
+        text = normalize(text) if self.normalizes else text
+        if not self.tags:
+            return text
+        return self._tag.sub(lambda tag: chr(_FIRST_TAG + self.tags.index(tag[0])), text)
+
+    def decoded(self, text: str) -> str:
+        """Return a text that a tokenizer decoded, or a label of a token, with its tags."""
+        if not self.tags:
+            return text
+        return text.translate(dict(enumerate(self.tags, start=_FIRST_TAG)))
+
+    def leading_tags(self, text: str) -> str:
+        """Return the tags at the start of a text, each with the spaces around it.
+
+        Example:
+            >>> TextRules(tags=["<2de>"]).leading_tags("<2de> ein <2de>")
+            '<2de> '
+        """
+        start = re.match(rf"\s*(?:(?:{self._tag.pattern}) ?)+", text) if self.tags else None
+        return start[0] if start else ""
 
     def prepare(self, text: str) -> ModelText:
         """Return a source as the model reads it; spans beyond `MAX_SPANS` stay in the text."""
@@ -210,6 +243,22 @@ class TextRules:
             found.append(owners[min(position, len(owners) - 1)])
             position += len("".join(restore(word, source.spans).split()))
         return found
+
+
+def any_of(tags: Sequence[str]) -> str:
+    """Return a regular expression of tags, the longest first."""
+
+    def whole(tag: str) -> str:
+        before = r"(?<!\w)" if re.match(r"\w", tag) else ""
+        after = r"(?!\w)" if re.search(r"\w\Z", tag) else ""
+        return f"{before}{re.escape(tag)}{after}"
+
+    return "|".join(map(whole, sorted(tags, key=len, reverse=True)))
+
+
+def is_symbol(character: str) -> bool:
+    """Return whether a character may stand for a span or a tag: those for private use."""
+    return character >= chr(_FIRST_TAG)
 
 
 def split_words(text: str) -> list[str]:

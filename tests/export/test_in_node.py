@@ -12,9 +12,9 @@ from tiny_data import shared, unigram_config
 from seq2seq.data.config import GrammarConfig, Normalization
 from seq2seq.data.corpus import load_corpora
 from seq2seq.data.tokenizers.interface import plain_tokenizer, train_tokenizers
-from seq2seq.export.web_page import sentence_rules
+from seq2seq.export.web_page import described_rules, sentence_rules
 from seq2seq.text.layer import TextLayer
-from seq2seq.text.rules import IDENTITY
+from seq2seq.text.rules import TextRules
 from seq2seq.text.sentences import (
     TextHabits,
     has_words,
@@ -33,8 +33,9 @@ STRANGE = (
     *("\U0001f600", "\U0001f468\u200d\U0001f469", "\U00020000", "\uac00", "\u1100\u1161", "\u0000"),
     *("\u0007", "\u00ad", "\u200b", "\u202e", "\ufffd", "\ud7ff", "<s>", "<unk>", "\r"),
 )
-FUNCTION = """({ model, lines, rows }) => {
-  const tokenizer = new SentencePiece(Buffer.from(model, "base64"));
+TAGS = ("<2de>", "<2>")
+FUNCTION = """({ model, lines, rows, rules }) => {
+  const tokenizer = new SentencePiece(Buffer.from(model, "base64"), new TextRules(rules));
   return {
     ids: lines.map((line) => tokenizer.encode(line)),
     texts: rows.map((row) => tokenizer.decode(row)),
@@ -72,14 +73,18 @@ def test_ids_and_texts_are_those_of_sentencepiece(corpus, lines, name, normaliza
         vocabulary_size=400,
         name=name,
         normalization=normalization,
+        user_symbols=list(TAGS),
     )
-    tokenizer = plain_tokenizer(train_tokenizers(config, corpus).source)
+    tokenizer = train_tokenizers(config, corpus).source
+    # The page normalizes a line before it is encoded.
+    lines = [*map(tokenizer.rules.normalize, lines), *(f"{tag}{lines[7]} {tag}" for tag in TAGS)]
     draw = random.Random(7)
     rows = [draw.choices(range(len(tokenizer)), k=draw.randint(0, 9)) for _ in range(2000)]
 
-    model = base64.b64encode(tokenizer.model).decode()
-    data = {"model": model, "lines": lines, "rows": rows}
-    found = run_scripts("sentencepiece.js", function=FUNCTION, data=data)
+    model = base64.b64encode(plain_tokenizer(tokenizer).model).decode()
+    data = {"model": model, "lines": lines, "rows": rows, "rules": described_rules(tokenizer.rules)}
+    scripts = ("sentences.js", "rules.js", "sentencepiece.js")
+    found = run_scripts(*scripts, function=FUNCTION, data=data)
 
     assert found["ids"] == tokenizer.encode(lines)
     assert found["texts"] == [tokenizer.decode(row) for row in rows]
@@ -103,9 +108,9 @@ EVALUATE = """({texts, rules}) => {
 }"""
 
 
-SPLIT = """({texts, rules, habits}) => {
-  const own = { normalize: (line) => line };
-  const translator = new Translator(null, null, null, own, new SentenceRules(rules), habits);
+SPLIT = """({texts, rules, habits, tags}) => {
+  const [own, sentences] = [new TextRules(tags), new SentenceRules(rules)];
+  const translator = new Translator(null, null, null, own, sentences, habits);
   return texts.map((text) => translator.split(text));
 }"""
 
@@ -114,20 +119,27 @@ SPLIT = """({texts, rules, habits}) => {
 def test_lines_are_split_as_by_the_translator(habits):
     cases = json.loads(CASES.read_text(encoding="utf-8"))
     texts = [case[0] for name in ("split", "markers") for case in cases[name] if case[0].strip()]
+    texts += ["<2de> - Ja. Nein. 7", " <2de><2> Ja. Nein.", "<2de> ", "<2de> Ja <2>. Nein."]
     described = {
         "hasSentences": habits.has_sentences,
         "keepsOtherText": habits.keeps_other_text,
         "numHeads": 1,
     }
-    scripts = ("sentencepiece.js", "search.js", "sentences.js", "translator.js")
+    scripts = ("sentencepiece.js", "search.js", "sentences.js", "rules.js", "translator.js")
+    rules = TextRules(tags=TAGS)
 
     found = run_scripts(
         *scripts,
         function=SPLIT,
-        data={"texts": texts, "rules": sentence_rules(), "habits": described},
+        data={
+            "texts": texts,
+            "rules": sentence_rules(),
+            "habits": described,
+            "tags": described_rules(rules),
+        },
     )
 
-    layer = TextLayer(IDENTITY, habits._asdict(), count=lambda text: (0, len(text)))
+    layer = TextLayer(rules, habits._asdict(), count=lambda text: (0, len(text)))
     assert found == [[each.source for each in layer.segments(text)] for text in texts]
 
 

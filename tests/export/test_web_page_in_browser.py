@@ -127,8 +127,9 @@ def test_other_models_translate_as_well(browser, tmp_path, overrides):
 
 
 def test_a_text_is_translated_sentence_by_sentence(shown, exported):
-    text = "ein hund rennt. Zwei kinder spielen! Der mann liest ein buch"
-    sentences = ["ein hund rennt.", "Zwei kinder spielen!", "Der mann liest ein buch"]
+    pieces = ["ein hund rennt.", "Zwei kinder spielen!", "Der mann liest ein buch"]
+    text = f"<2en> {' '.join(pieces)}"
+    sentences = [f"<2en> {piece}" for piece in pieces]
     size = BeamConfig(beam_size=5, n_best=5)
     parts = sentences_of(OnnxTranslator.load(exported)(sentences, size, batch_size=1))
 
@@ -138,7 +139,7 @@ def test_a_text_is_translated_sentence_by_sentence(shown, exported):
     expected = [
         " ".join(filter(None, (part.hypotheses[rank].text for part in parts))) for rank in range(5)
     ]
-    assert shown_texts(shown) == expected
+    assert shown_texts(shown) == [text or "(no text)" for text in expected]
     assert texts_of(shown, ".source .token span") == [
         label for part in parts for label in labels_of(part.source_tokens)
     ]
@@ -156,7 +157,7 @@ def test_page_shows_a_translation_while_one_types_and_the_one_that_is_chosen(sho
 
     size = BeamConfig(beam_size=5, n_best=5)
     [expected] = sentences_of(OnnxTranslator.load(exported)(["zwei kinder spielen"], size))
-    assert shown_texts(shown) == [each.text or "(no text)" for each in expected.hypotheses]
+    assert shown_texts(shown) == [each.text.strip() or "(no text)" for each in expected.hypotheses]
     assert texts_of(shown, ".source .token span") == labels_of(expected.source_tokens)
     assert texts_of(shown, ".target .token span") == labels_of(expected.best.tokens)
     shown.find_elements(By.CSS_SELECTOR, "#hypotheses label")[2].click()

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from tiny_translator import BEAM, TOKENIZERS, make_checkpoint, make_translator
 
 from seq2seq.checkpoints.checkpoint import save_checkpoint
-from seq2seq.data.tokenizers.interface import SymbolTokenizer
+from seq2seq.data.tokenizers.interface import RuledTokenizer
+from seq2seq.data.tokenizers.words import CharacterTokenizer
 from seq2seq.inference.lines import (
     BATCHES_PER_WINDOW,
     LONG_SENTENCE,
@@ -17,6 +18,7 @@ from seq2seq.inference.lines import (
 )
 from seq2seq.inference.translator import Translator
 from seq2seq.text.layer import VERY_LONG
+from seq2seq.text.rules import TextRules
 
 
 @pytest.mark.parametrize(("share", "number"), [(0.1, 2), (0.9, 1)])
@@ -50,7 +52,9 @@ def test_the_translation_of_a_line_is_those_of_its_sentences():
 
 
 def test_the_links_of_a_line_are_those_of_its_sentences_counted_in_the_line():
-    tagged = TOKENIZERS._replace(source=SymbolTokenizer(TOKENIZERS.source, ["<2b>"]))
+    rules = TextRules(tags=("<2b>",))
+    letters = CharacterTokenizer([*"abcdefghijklmnopqrstuvwxyz ", *rules.tag_symbols])
+    tagged = TOKENIZERS._replace(source=RuledTokenizer(letters, rules))
     translator = make_translator(tokenizers=tagged)
 
     first, second = translator(["<2b> ein hund.", "<2b> Zwei katzen."])

@@ -8,9 +8,9 @@ from seq2seq.data.corpus import Pair
 from seq2seq.data.tokenizers.interface import model_pair
 from seq2seq.text.copying import with_lesson
 from seq2seq.text.patterns import PATTERNS
-from seq2seq.text.rules import IDENTITY, KEPT, SYMBOLS, TextRules
+from seq2seq.text.rules import IDENTITY, SYMBOLS, TextRules
 
-RULES = TextRules(True, {KEPT: "<2de>", **PATTERNS})
+RULES = TextRules(True, PATTERNS)
 PAIRS = [
     *((f"Der Hund von Tom mag es {'sehr ' * n}gut.", "Tom's dog likes it.") for n in range(150)),
     *((f"Tom {'sehr ' * n}mag KR-7.", f"KR-7 is {'so ' * n}liked by Tom!") for n in range(150)),
@@ -61,7 +61,7 @@ def test_only_training_text_without_links_gets_lessons_and_only_where_spans_are_
 
 def test_tags_of_languages_stay_first():
     for source, target in PAIRS:
-        found, _ = with_lesson(f"<2de> {source}", target, "<2de>")
+        found, _ = with_lesson(f"<2de> {source}", target, len("<2de> "))
         assert found.startswith("<2de> ")
 
 

@@ -1,5 +1,3 @@
-import re
-
 import pytest
 
 from seq2seq.text.layer import VERY_LONG, Segment, TextLayer, line_of, words_of
@@ -10,14 +8,10 @@ SINGLE, SEVERAL = {"several_sentences": 0.1}, {"several_sentences": 0.9}
 TIMES = {"without_words": 0.5}
 
 
-def tag_of(line):
-    return re.match("( *<..> )?", line)[0]
-
-
 def make_layer(habits=SINGLE, *, normalizes=False, **changes):
-    """Return a layer that counts words as tokens."""
+    """Return a layer with two tags that counts words as tokens."""
     keys = {"count": lambda text: (0, len(text.split()))} | changes
-    return TextLayer(TextRules(normalizes), habits, **keys)
+    return TextLayer(TextRules(normalizes, tags=("<2b>", "<2c>")), habits, **keys)
 
 
 def sources(layer, line, split=Split.auto):
@@ -79,7 +73,7 @@ def test_capitals_are_read_in_usual_letters_unless_the_training_text_has_them(
 @pytest.mark.parametrize("line", ["", " ", "Eins zwei.", "<2b> ", "- ", "\u200b", " 12:30  7"])
 @pytest.mark.parametrize("split", Split)
 def test_a_line_of_a_single_piece_is_its_source(line, split):
-    [segment] = make_layer(normalizes=True, leading_symbols=tag_of).segments(line, split)
+    [segment] = make_layer(normalizes=True).segments(line, split)
 
     assert segment.source == line
     assert segment.model.text or segment.model.line("").split() == line.strip("\u200b").split()
@@ -103,10 +97,10 @@ def test_text_without_words_stays_unless_the_training_text_translates_it(habits,
 
 
 @pytest.mark.parametrize("start", ["<2b> ", " <2c> ", ""])
-def test_every_sentence_of_a_line_has_the_symbols_of_its_start(start):
+def test_every_sentence_of_a_line_has_the_tags_of_its_start(start):
     tag = start.lstrip()
 
-    assert sources(make_layer(leading_symbols=tag_of), f"{start}- Zwei Hunde. Ja ja. 12:30") == (
+    assert sources(make_layer(), f"{start}- Zwei Hunde. Ja ja. 12:30") == (
         ["-", f"{tag}Zwei Hunde.", f"{tag}Ja ja.", "12:30"]
     )
 
@@ -114,11 +108,7 @@ def test_every_sentence_of_a_line_has_the_symbols_of_its_start(start):
 @pytest.mark.parametrize("habits", [SINGLE, SEVERAL])
 @pytest.mark.parametrize("text", ["a" * 2500, "a b " * 625, "x" + " " * 2000 + "y" * 1500])
 def test_a_sentence_of_very_many_tokens_is_cut_into_tagged_parts(text, habits):
-    layer = make_layer(
-        habits,
-        count=lambda text: (0, len(text)),
-        leading_symbols=lambda line: line[: line.rfind(">") + 1],
-    )
+    layer = make_layer(habits, count=lambda text: (0, len(text)))
     longest = "<2b>" + "a" * (VERY_LONG - 4)
 
     segments = layer.segments(f"<2b>{text}")
@@ -133,8 +123,8 @@ def test_a_sentence_of_very_many_tokens_is_cut_into_tagged_parts(text, habits):
     assert all(part.startswith("<2b>") for part in parts)
 
 
-def test_a_line_of_nothing_but_leading_symbols_stays_whole():
-    layer = make_layer(count=lambda text: (0, len(text)), leading_symbols=lambda line: line)
+def test_a_line_of_nothing_but_tags_stays_whole():
+    layer = make_layer(count=lambda text: (0, len(text)))
 
     assert sources(layer, "<2b>" * 500) == ["<2b>" * 500]
 
@@ -144,7 +134,7 @@ def test_short_lines_are_not_tokenized():
 
 
 def test_the_words_of_a_piece_are_counted_in_the_line_of_the_user():
-    layer = make_layer(normalizes=True, leading_symbols=tag_of)
+    layer = make_layer(normalizes=True)
     line = "<2b> \u200b Ein\u00a0Hund.Nein,  nein."
 
     assert sources(layer, line) == ["<2b> Ein Hund.", "<2b> Nein, nein."]

@@ -205,11 +205,6 @@ def test_a_run_records_the_tokenizers_that_it_took_from_a_checkpoint(tmp_path, c
     [
         ("tokenizer=characters",),
         ("tokenizer=unigram", "tokenizer.vocabulary_size=20", "tokenizer.joint=false"),
-        (
-            "tokenizer=unigram",
-            "tokenizer.vocabulary_size=30",
-            "tokenizer.user_symbols=['<z>']",
-        ),
     ],
 )
 def test_ids_that_the_languages_do_not_share_are_refused_with_one_matrix(tmp_path, tokenizers):

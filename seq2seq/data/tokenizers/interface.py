@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor
@@ -14,7 +13,6 @@ from torch import Tensor
 from seq2seq.data.config import DataConfig, FilesConfig, Normalization, TokenizerConfig
 from seq2seq.data.corpus import Corpus, Pair, converted
 from seq2seq.registry import Registry
-from seq2seq.special_tokens import UNK
 from seq2seq.text.copying import with_lesson
 from seq2seq.text.patterns import DECIMALS, PATTERNS
 from seq2seq.text.rules import (
@@ -24,16 +22,14 @@ from seq2seq.text.rules import (
     SYMBOLS,
     ModelText,
     TextRules,
+    any_of,
     lowered,
     split_words,
-    word_at,
 )
 
 logger = logging.getLogger(__name__)
 
-USER_SYMBOLS = "symbols"
-"""Key of the user's symbols in the state of a tokenizer."""
-_NORMALIZES, _PATTERNS = "normalizes", "patterns"
+_NORMALIZES, _PATTERNS, _TAGS = "normalizes", "patterns", "tags"
 """Keys of the text rules in the state of a tokenizer."""
 
 TokenizerState = dict[str, str | bool | list[str] | dict[str, str] | Tensor]
@@ -192,96 +188,6 @@ class _Wrapper:
         return self.inner.tokens(ids)
 
 
-class SymbolTokenizer(_Wrapper):
-    """A tokenizer that keeps symbols whole: each is one token wherever it occurs in a text.
-
-    The symbols follow the tokens of the inner tokenizer, which encodes the text between symbols. A
-    symbol is a word of its own: encoding drops one space on each side, and decoding adds it. A
-    symbol that begins or ends with a letter or digit is not found inside a longer word.
-
-    Example:
-        >>> from seq2seq.data.tokenizers.words import CharacterTokenizer
-        >>> tokenizer = SymbolTokenizer(CharacterTokenizer("ab"), ["<2de>"])
-        >>> tokenizer.encode(["<2de> abba", "a<2de>"])
-        [[6, 4, 5, 5, 4], [4, 6]]
-        >>> tokenizer.decode([6, 4, 5])
-        '<2de> ab'
-    """
-
-    def __init__(self, inner: Tokenizer, symbols: Sequence[str]) -> None:
-        """Add symbols to a tokenizer; they are distinct and contain no white space."""
-        super().__init__(inner)
-        self.symbols = list(symbols)
-        self.pattern = _pattern(symbols)
-        self._ids = {symbol: i for i, symbol in enumerate(symbols, start=len(inner))}
-
-    def __len__(self) -> int:
-        return len(self.inner) + len(self.symbols)
-
-    def decode(self, ids: Sequence[int]) -> str:
-        groups, symbols = self._split(ids)
-        texts = [self.inner.decode(group) for group in groups]
-        names = [*(self.symbols[i - len(self.inner)] for i in symbols), ""]
-        return " ".join(filter(None, chain.from_iterable(zip(texts, names, strict=True))))
-
-    def tokens(self, ids: Sequence[int]) -> list[str]:
-        size = len(self.inner)
-        labels = self.inner.tokens([i if i < size else UNK for i in ids])
-        return [
-            label if i < size else self.symbols[i - size]
-            for i, label in zip(ids, labels, strict=True)
-        ]
-
-    def words(self, text: str, ids: Sequence[int], source: ModelText = NO_TEXT) -> list[int]:
-        groups, symbols = self._split(ids)
-        matches = list(self.pattern.finditer(text))
-        if [self._ids[match[1]] for match in matches] != symbols:
-            # Here, tokens of the inner tokenizer spell a symbol.
-            return word_indices(text, [None if i == UNK else self.decode([i]) for i in ids])
-        indices = []
-        start = 0
-        for group, match in zip(groups, [*matches, None], strict=True):
-            end = len(text) if match is None else match.start()
-            first = word_at(text, start)
-            indices += [first + word for word in self.inner.words(text[start:end], group)]
-            if match is not None:
-                indices.append(word_at(text, match.start(1)))
-                start = match.end()
-        last = max(len(split_words(text)) - 1, 0)
-        return [min(index, last) for index in indices]
-
-    def state(self) -> TokenizerState:
-        return {**self.inner.state(), USER_SYMBOLS: list(self.symbols)}
-
-    def _encode(self, lines: Sequence[str], encode: _Encode) -> list[list[int]]:
-        # Even indices hold texts, odd indices the symbols between them.
-        split = [self.pattern.split(line) for line in lines]
-        texts = [text for parts in split for text in parts[::2] if text]
-        encoded = iter(encode(texts))
-        rows = []
-        for parts in split:
-            row: list[int] = []
-            for place, part in enumerate(parts):
-                if place % 2:
-                    row.append(self._ids[part])
-                elif part:
-                    row += next(encoded)
-            rows.append(row)
-        return rows
-
-    def _split(self, ids: Sequence[int]) -> tuple[list[list[int]], list[int]]:
-        """Split ids at the symbols; return the groups between them, and the symbols."""
-        groups: list[list[int]] = [[]]
-        symbols = []
-        for i in map(int, ids):
-            if i < len(self.inner):
-                groups[-1].append(i)
-            else:
-                symbols.append(i)
-                groups.append([])
-        return groups, symbols
-
-
 class RuledTokenizer(_Wrapper):
     """A tokenizer with text rules: it reads normalized text, with symbols for protected spans.
 
@@ -300,16 +206,23 @@ class RuledTokenizer(_Wrapper):
     def _encode(self, lines: Sequence[str], encode: _Encode) -> list[list[int]]:
         return encode(list(map(self.rules.encoded, lines)))
 
+    def decode(self, ids: Sequence[int]) -> str:
+        return self.rules.decoded(self.inner.decode(ids))
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        return list(map(self.rules.decoded, self.inner.tokens(ids)))
+
     def words(self, text: str, ids: Sequence[int], source: ModelText = NO_TEXT) -> list[int]:
         owners = self.rules.owners(text, source) or [0]
         last = len(owners) - 1
-        words = self.inner.words(self.rules.mask(text, source), ids)
+        words = self.inner.words(self.rules.encoded(self.rules.mask(text, source)), ids)
         return [owners[min(word, last)] for word in words]
 
     def state(self) -> TokenizerState:
         rules: TokenizerState = {
             _NORMALIZES: self.rules.normalizes,
             _PATTERNS: dict(self.rules.patterns),
+            _TAGS: list(self.rules.tags),
         }
         return {**self.inner.state(), **rules}
 
@@ -325,24 +238,6 @@ def symbol_ids(tokenizer: Tokenizer) -> list[int]:
         return []
     labels = tokenizer.tokens(range(len(tokenizer)))
     return [labels.index(symbol) for symbol in SYMBOLS]
-
-
-def leading_symbols(tokenizer: Tokenizer, text: str) -> str:
-    """Return the symbols at the start of a text, each with the space after it.
-
-    Example:
-        >>> from seq2seq.data.tokenizers.words import CharacterTokenizer
-        >>> tokenizer = SymbolTokenizer(CharacterTokenizer("ab"), ["<2de>"])
-        >>> leading_symbols(tokenizer, "<2de> abba")
-        '<2de> '
-    """
-    tokenizer = plain_tokenizer(tokenizer)
-    if not isinstance(tokenizer, SymbolTokenizer):
-        return ""
-    start = end = len(text) - len(text.lstrip())
-    while found := tokenizer.pattern.match(text, end):
-        end = found.end()
-    return text[:end] if end > start else ""
 
 
 def train_tokenizers(config: TokenizerConfig, corpus: Corpus | Sequence[Pair]) -> TokenizerPair:
@@ -362,27 +257,18 @@ def train_tokenizers(config: TokenizerConfig, corpus: Corpus | Sequence[Pair]) -
     if isinstance(corpus, Sequence):
         corpus = Corpus.of(corpus)
     rules = choose_rules(config, corpus)
-    corpus = model_corpus(corpus, rules)
-    symbols = config.user_symbols
-    if symbols:
-        config = replace(
-            config, user_symbols=[], vocabulary_size=config.vocabulary_size - len(symbols)
-        )
-        corpus = without_symbols(corpus, symbols)
-    tokenizer_type = TOKENIZERS.find(config)
-    tokenizers = tokenizer_type.train(config, corpus, SYMBOLS if rules.has_symbols else ())
-    if symbols:
-        tokenizers = _both(tokenizers, lambda inner: SymbolTokenizer(inner, symbols))
+    encoded = converted(
+        model_corpus(corpus, rules),
+        lambda pair: pair._replace(
+            source=rules.encoded(pair.source), target=rules.encoded(pair.target)
+        ),
+    )
+    symbols = [*(SYMBOLS if rules.has_symbols else ()), *rules.tag_symbols]
+    source, target = TOKENIZERS.find(config).train(config, encoded, symbols)
     if rules == IDENTITY:
-        return tokenizers
-    return _both(tokenizers, lambda inner: RuledTokenizer(inner, rules))
-
-
-def _both(tokenizers: TokenizerPair, wrap: Callable[[Tokenizer], Tokenizer]) -> TokenizerPair:
-    """Wrap both tokenizers, once if they are the same object."""
-    source, target = tokenizers
-    wrapped = wrap(source)
-    return TokenizerPair(wrapped, wrapped if target is source else wrap(target))
+        return TokenizerPair(source, target)
+    ruled = RuledTokenizer(source, rules)
+    return TokenizerPair(ruled, ruled if target is source else RuledTokenizer(target, rules))
 
 
 _ENOUGH_SPANS, _SMALLEST_SHARE = 20, 0.4
@@ -405,11 +291,12 @@ def choose_rules(config: TokenizerConfig, corpus: Corpus) -> TextRules:
     own = (name[1:-1] for name in names if name not in PATTERNS)
     patterns = {f"own{number}": pattern for number, pattern in enumerate(own, start=1)}
     patterns |= {name: PATTERNS[name] for name in PATTERNS if name in names}
+    tags = tuple(config.user_symbols)
     if not patterns:
-        return TextRules(normalizes)
-    kept = "|".join(map(_whole, sorted(config.user_symbols, key=len, reverse=True)))
+        return TextRules(normalizes, tags=tags)
+    kept = any_of(tags)
     patterns = ({KEPT: kept} if kept else {}) | patterns
-    rules = TextRules(normalizes, patterns)
+    rules = TextRules(normalizes, patterns, tags)
     if config.protect is not None:
         return rules
     found, copied = Counter[str](), Counter[str]()
@@ -439,9 +326,8 @@ def choose_rules(config: TokenizerConfig, corpus: Corpus) -> TextRules:
     )
     kept = "|".join(filter(None, (kept, "" if _DECIMAL in chosen else DECIMALS)))
     patterns = {KEPT: kept} if kept else {}
-    return TextRules(
-        normalizes, patterns | {kind: PATTERNS[kind] for kind in PATTERNS if kind in chosen}
-    )
+    patterns |= {kind: PATTERNS[kind] for kind in PATTERNS if kind in chosen}
+    return TextRules(normalizes, patterns, tags)
 
 
 def model_pair(pair: Pair, rules: TextRules, *, is_training: bool = True) -> Pair:
@@ -459,7 +345,8 @@ def model_pair(pair: Pair, rules: TextRules, *, is_training: bool = True) -> Pai
     if is_training:
         source, target = rules.prepare_pair(pair.source, pair.target)
         if rules.has_symbols and pair.links is None:
-            text, target = with_lesson(source.text, target, rules.patterns.get(KEPT, ""))
+            start = len(rules.leading_tags(source.text))
+            text, target = with_lesson(source.text, target, start)
             return pair._replace(source=text, target=target)
     else:
         source = rules.prepare(pair.source)
@@ -503,25 +390,10 @@ def _restore(state: TokenizerState) -> Tokenizer:
         known = ", ".join(sorted(kinds))
         raise ValueError(f"unknown tokenizer kind {kind!r}; one of: {known}")
     tokenizer = kinds[kind].restore(state)
-    symbols = state.get(USER_SYMBOLS)
-    if isinstance(symbols, list):
-        tokenizer = SymbolTokenizer(tokenizer, symbols)
-    patterns = state.get(_PATTERNS)
-    if not isinstance(patterns, dict):
+    patterns, tags = state.get(_PATTERNS), state.get(_TAGS)
+    if not (isinstance(patterns, dict) and isinstance(tags, list)):
         return tokenizer  # made without rules
-    return RuledTokenizer(tokenizer, TextRules(bool(state[_NORMALIZES]), patterns))
-
-
-def without_symbols(corpus: Corpus, symbols: Sequence[str]) -> Corpus:
-    """Return the text of a corpus without symbols, for training a tokenizer on the rest."""
-    pattern = _pattern(symbols)
-
-    def strip(text: str) -> str:
-        return " ".join(filter(None, pattern.split(text)[::2]))
-
-    return converted(
-        corpus, lambda pair: pair._replace(source=strip(pair.source), target=strip(pair.target))
-    )
+    return RuledTokenizer(tokenizer, TextRules(bool(state[_NORMALIZES]), patterns, tuple(tags)))
 
 
 def with_tags(config: TokenizerConfig, data: DataConfig) -> TokenizerConfig:
@@ -553,7 +425,7 @@ def check_user_symbols(config: TokenizerConfig, tokenizers: TokenizerPair) -> No
         ValueError: A symbol is not in the tokenizers.
     """
     for symbol in config.user_symbols:
-        if not all(_is_whole(symbol, tokenizer) for tokenizer in tokenizers):
+        if symbol not in tokenizers.source.rules.tags:
             raise ValueError(
                 f"tokenizer.user_symbols: {symbol} is not a symbol of the checkpoint's "
                 "tokenizers; remove it, or train a model with it from the start"
@@ -570,7 +442,7 @@ def check_tags(data: DataConfig, tokenizers: TokenizerPair) -> None:
         return
     to_score = (*data.valid_sets(), *data.test_sets())
     for each in (*data.train_sets(), *to_score):
-        if each.tag is not None and not _is_whole(each.tag, tokenizers.source):
+        if each.tag is not None and each.tag not in tokenizers.source.rules.tags:
             raise ValueError(
                 f"{each.key}.tag={each.tag} is not a symbol of the tokenizer; use a tag of the "
                 "training corpora, or train a tokenizer with it in tokenizer.user_symbols; the "
@@ -585,23 +457,3 @@ def check_tags(data: DataConfig, tokenizers: TokenizerPair) -> None:
             ", ".join(untagged),
             ", ".join(tags),
         )
-
-
-def _is_whole(symbol: str, tokenizer: Tokenizer) -> bool:
-    [ids] = tokenizer.encode([symbol])
-    return len(ids) == 1 and ids[0] != UNK
-
-
-def _pattern(symbols: Sequence[str]) -> re.Pattern[str]:
-    """Return a pattern of the symbols, the longest first, each with a space on either side.
-
-    A symbol that begins or ends like a word is not found inside a longer word.
-    """
-    longest_first = sorted(symbols, key=len, reverse=True)
-    return re.compile(f" ?({'|'.join(map(_whole, longest_first))}) ?")
-
-
-def _whole(symbol: str) -> str:
-    before = r"(?<!\w)" if re.match(r"\w", symbol) else ""
-    after = r"(?!\w)" if re.search(r"\w\Z", symbol) else ""
-    return f"{before}{re.escape(symbol)}{after}"

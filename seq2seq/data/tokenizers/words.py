@@ -26,7 +26,7 @@ from seq2seq.data.tokenizers.interface import (
 )
 from seq2seq.files.text import open_lines
 from seq2seq.special_tokens import SPACE_LABEL, SPECIAL_TOKENS, UNK, UNKNOWN_SURFACE
-from seq2seq.text.rules import IDENTITY, NO_TEXT, SYMBOLS, ModelText
+from seq2seq.text.rules import IDENTITY, NO_TEXT, ModelText, is_symbol
 
 logger = logging.getLogger(__name__)
 
@@ -272,7 +272,7 @@ def _choose(
 def marking(split: Split) -> Split:
     """Return a function that splits a line into words with marks where it has no spaces.
 
-    The symbols of what is protected have no marks; between two of them, the mark is a word.
+    Symbols have no marks; between two of them, the mark is a word.
 
     Example:
         >>> split = marking(split_function(Splitter.moses, language="en"))
@@ -291,7 +291,7 @@ def marking(split: Split) -> Split:
             elif _rank(marked[-1][-1]) < _rank(word[0]):
                 marked[-1] += _JOIN
                 marked.append(word)
-            elif word[0] in SYMBOLS:
+            elif is_symbol(word[0]):
                 marked += _JOIN, word
             else:
                 marked.append(_JOIN + word)
@@ -315,7 +315,7 @@ def _are_joined(words: Sequence[str], text: str) -> Iterator[bool]:
 
 def _rank(character: str) -> int:
     """Rank a character at an end of a word; of two joined words, the lower rank gets the mark."""
-    return 2 if character in SYMBOLS else int(character.isalnum())
+    return 2 if is_symbol(character) else int(character.isalnum())
 
 
 def _without_marks(unit: str) -> str:

@@ -22,12 +22,12 @@ async function load() {
   ort.env.wasm.numThreads = 1;
   ort.env.wasm.wasmBinary = await unpack("wasm");
   const files = { encoder: await unpack("encoder"), step: await unpack("step") };
-  const source = new SentencePiece(await unpack("source"));
-  const target = model.isJoint ? source : new SentencePiece(await unpack("target"));
+  const rules = new TextRules(model.rules), sentences = new SentenceRules(model.sentences);
+  const source = new SentencePiece(await unpack("source"), rules);
+  const target = model.isJoint ? source : new SentencePiece(await unpack("target"), rules);
   const { states, symbols } = model, vocabularySize = target.pieces.length;
   const graphs = await Graphs.load(ort, files, { states, symbols, vocabularySize });
   graphs.onStep = breathe();
-  const rules = new TextRules(model.rules), sentences = new SentenceRules(model.sentences);
   return new Translator(graphs, source, target, rules, sentences, model);
 }
 

@@ -1,20 +1,43 @@
 // Rules for the text that the model reads and writes: seq2seq/text/rules.py.
-const INVISIBLE = /[\x00-\x1f\x7f-\x9f\xad\u180e\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff\u{10ff00}-\u{10ff0a}]/gu;
+const INVISIBLE = /[\x00-\x1f\x7f-\x9f\xad\u180e\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]/gu;
 // Symbols for the spans of a sentence, in order.
 const SYMBOLS = [...Array(10).keys()].map((place) => String.fromCodePoint(0x10ff00 + place));
 // Ends an opening tag that touches a word.
 const GLUE = "\u{10ff0a}";
+const FIRST_TAG = 0x108000;
 
 class TextRules {
-  // `pattern` finds the spans to protect; the matches of its group `kept` stay in the text.
-  constructor({ normalizes, pattern }) {
-    this.normalizes = normalizes;
+  // `pattern` finds the spans to protect; the matches of its group `kept` stay in the text. Each of
+  // `tags`, which `tag` finds, is a character of the tokenizers.
+  constructor({ normalizes, pattern, tags = [], tag }) {
+    Object.assign(this, { normalizes, tags });
     this.pattern = pattern && new RegExp(pattern, "gu");
+    this.tag = tag && new RegExp(tag, "gu");
+    this.leading = tag && new RegExp(`^${WHITE}*(?:(?:${tag}) ?)+`, "u");
+    const last = String.fromCodePoint(FIRST_TAG + tags.length - 1);
+    this.reserved = new RegExp(tag ? `[\u{108000}-${last}${SYMBOLS.join("")}${GLUE}]`
+      : `[${SYMBOLS.join("")}${GLUE}]`, "gu");
   }
 
   normalize(text) {
-    if (!this.normalizes) return this.pattern ? text.replace(/[\u{10ff00}-\u{10ff0a}]/gu, "") : text;
-    return singleSpaces(singleSpaces(text).replace(INVISIBLE, "")).normalize("NFC");
+    const own = this.normalizes || this.pattern || this.tag ? text.replace(this.reserved, "") : text;
+    if (!this.normalizes) return own;
+    return singleSpaces(singleSpaces(own).replace(INVISIBLE, "")).normalize("NFC");
+  }
+
+  encoded(text) {
+    const symbol = (tag) => String.fromCodePoint(FIRST_TAG + this.tags.indexOf(tag));
+    return this.tag ? text.replace(this.tag, symbol) : text;
+  }
+
+  decoded(text) {
+    const tag = (symbol) => this.tags[symbol.codePointAt(0) - FIRST_TAG] ?? symbol;
+    return this.tag ? [...text].map(tag).join("") : text;
+  }
+
+  // Return the tags at the start of a text, each with the spaces around it.
+  leadingTags(text) {
+    return this.leading?.exec(text)?.[0] ?? "";
   }
 
   // Return the text that the model reads, with symbols for its protected spans, and the spans.

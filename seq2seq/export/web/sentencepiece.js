@@ -8,7 +8,8 @@ const UNKNOWN_PENALTY = 10; // an unknown character scores less than the worst p
 
 class SentencePiece {
   // The numbers of the fields are those of sentencepiece_model.proto.
-  constructor(bytes) {
+  constructor(bytes, rules = new TextRules({})) {
+    this.rules = rules;
     const { 1: pieces, 2: [trainer], 3: [normalizer] } = readFields(bytes);
     const spec = readFields(normalizer), settings = readFields(trainer);
     this.charsmap = spec[2]?.[0].length ? new Charsmap(spec[2][0]) : null;
@@ -41,7 +42,8 @@ class SentencePiece {
   }
 
   normalize(line) {
-    const text = this.charsmap ? this.charsmap.apply(line) : line;
+    const encoded = this.rules.encoded(line);
+    const text = this.charsmap ? this.charsmap.apply(encoded) : encoded;
     return text && SPACE + text.replaceAll(" ", SPACE);
   }
 
@@ -100,11 +102,11 @@ class SentencePiece {
       else text += piece.slice(isStart && piece.startsWith(SPACE)).replaceAll(SPACE, " ");
       isStart = false;
     }
-    return text;
+    return this.rules.decoded(text);
   }
 
   tokens(ids) {
-    return ids.map((id) => this.pieces[id]);
+    return ids.map((id) => this.rules.decoded(this.pieces[id]));
   }
 }
 

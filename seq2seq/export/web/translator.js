@@ -68,10 +68,18 @@ class Translator {
   split(line) {
     const text = this.rules.normalize(line);
     if (BLANK.test(text)) return [];
-    if (!this.model.hasSentences) return [line];
-    const sentences = this.sentences.split(text);
-    if (!this.model.keepsOtherText) return sentences;
-    return sentences.flatMap((sentence) => this.sentences.splitMarker(sentence).filter(Boolean));
+    const tags = this.rules.leadingTags(text), rest = text.slice(tags.length);
+    if (!this.model.hasSentences || BLANK.test(rest)) return [line];
+    const sentences = this.sentences.split(rest);
+    const pieces = this.model.keepsOtherText ? sentences.flatMap((sentence) =>
+      this.sentences.splitMarker(sentence).filter(Boolean)) : sentences;
+    return pieces.map((piece) => (this.stays(piece) ? piece : tags.trimStart() + piece));
+  }
+
+  // Whether a piece of a line stays as it is, because it has no words.
+  stays(piece) {
+    return this.sentences.isBreak(piece)
+      || (this.model.keepsOtherText && !this.sentences.hasWords(piece));
   }
 
   // Translate a text line by line and sentence by sentence, as the service does, and join the
@@ -98,9 +106,7 @@ class Translator {
   // Return the source's tokens and the distinct translations of a line, best first; none for
   // whitespace. Text without words stays as it is.
   async translate(line, config) {
-    const stays = this.sentences.isBreak(line)
-      || (this.model.keepsOtherText && !this.sentences.hasWords(line));
-    if (stays && !BLANK.test(line)) return this.keep(line);
+    if (this.stays(line) && !BLANK.test(line)) return this.keep(line);
     const { text, spans } = this.rules.prepare(line);
     const isRecased = this.model.recases && inCapitals(text);
     const read = isRecased ? recase(text, (word) => this.cost(word)) : text;

@@ -11,12 +11,11 @@ from tiny_training import two_corpora
 from seq2seq.data.config import CharactersConfig
 from seq2seq.data.tokenizers.interface import (
     RuledTokenizer,
-    SymbolTokenizer,
+    SamplingTokenizer,
     TokenizerPair,
     check_tags,
     check_user_symbols,
     choose_rules,
-    leading_symbols,
     required_tags,
     tokenizers_from_state,
     tokenizers_state,
@@ -25,7 +24,7 @@ from seq2seq.data.tokenizers.interface import (
     word_indices,
 )
 from seq2seq.data.tokenizers.words import CharacterTokenizer
-from seq2seq.special_tokens import BOS, EOS, PAD, UNK
+from seq2seq.special_tokens import BOS, EOS, PAD, SPACE_LABEL, UNK
 from seq2seq.text import rules as text_rules
 from seq2seq.text.patterns import PATTERNS
 from seq2seq.text.rules import TextRules, split_words
@@ -181,8 +180,8 @@ def test_an_unknown_kind_of_state_is_refused():
         tokenizers_from_state({"joint": {"kind": "runes"}})
 
 
-SYMBOLS = ["<2de>", "<2fr>"]
-TAGGED = {name: replace(config, user_symbols=SYMBOLS) for name, config in CONFIGS.items()}
+TAGS = ["<2de>", "<2fr>"]
+TAGGED = {name: replace(config, user_symbols=TAGS) for name, config in CONFIGS.items()}
 TAGGED["words"] = replace(TAGGED["words"], splitter="moses")
 PAIRS = [
     ("<2de> ein hund läuft, und zwei hunde schlafen.", "a dog is running, and two dogs sleep."),
@@ -197,61 +196,62 @@ def tagged(request):
     return train_tokenizers(TAGGED[request.param], TAGGED_CORPUS)
 
 
-def test_text_beside_a_symbol_has_the_tokens_that_it_has_alone_and_is_restored(tagged):
+def visible(tokenizer, ids):
+    return [label for label in tokenizer.tokens(ids) if label != SPACE_LABEL]
+
+
+def test_text_beside_a_tag_has_the_tokens_that_it_has_alone_and_is_restored(tagged):
     for source, target in PAIRS:
         tag, _, text = source.partition(" ")
         both, alone, of_tag = tagged.source.encode([source, text, tag])
-        assert both == of_tag + alone
+        assert visible(tagged.source, both) == visible(tagged.source, of_tag + alone)
         assert tagged.source.decode([BOS, *both, EOS]) == source
         line = f"{target} <2de>"
         assert tagged.target.decode(tagged.target.encode([line])[0]) == line
 
 
-def test_the_vocabulary_counts_the_symbols_and_has_nothing_of_them(tagged):
+def test_the_vocabulary_counts_the_tags_and_has_nothing_of_them(tagged):
     labels = tagged.source.tokens(range(len(tagged.source)))
 
-    assert labels[-2:] == SYMBOLS
+    assert [label for label in labels if "2" in label and label != "2"] == TAGS
     assert len(labels) <= 60
-    assert not any("2de" in label for label in labels[:-2])
 
 
-@pytest.mark.parametrize(
-    ("text", "ids", "words"),
-    [
-        ("a b<x>a a", [4, 6, 5, 10, 4, 6, 4], [0, 1, 1, 1, 1, 2, 2]),
-        ("<x> a", [7, 9, 8, 6, 4], [0, 0, 0, 1, 1]),  # characters spell the symbol
-    ],
-)
-def test_tokens_in_and_beside_a_symbol_belong_to_its_word(text, ids, words):
-    tokenizer = SymbolTokenizer(CharacterTokenizer("ab <>x"), ["<x>"])
+def test_a_tag_is_a_word_of_its_own_for_links(tagged):
+    line = "<2de> ein hund <2fr>"
+    [ids] = tagged.source.encode([line])
+    labels = [label.strip(SPACE_LABEL) for label in tagged.source.tokens(ids)]
 
-    assert tokenizer.words(text, ids) == words
+    words = tagged.source.words(line, ids)
+
+    assert [word for word, label in zip(words, labels, strict=True) if label in TAGS] == [0, 3]
 
 
-def test_the_longest_of_several_symbols_is_found():
-    tokenizer = SymbolTokenizer(CharacterTokenizer("ab"), ["@", "@de"])
+def test_the_longest_of_several_tags_is_found():
+    tokenizer = train_tokenizers(replace(CHARACTERS, user_symbols=["@", "@de"]), CORPUS).source
 
-    assert tokenizer.encode(["@de a@"]) == [[7, 4, 6]]
+    assert tokenizer.tokens(tokenizer.encode(["@de@"])[0]) == ["@de", "@"]
 
 
 @pytest.mark.parametrize("name", ["unigram", "bpe"])
 @pytest.mark.parametrize("alpha", [0.01, 0.5, 0.9])
-def test_sampling_never_splits_a_symbol(name, alpha):
+def test_sampling_never_splits_a_tag(name, alpha):
     tokenizer = train_tokenizers(TAGGED[name], TAGGED_CORPUS).source
-    assert isinstance(tokenizer, SymbolTokenizer)
+    assert isinstance(tokenizer, SamplingTokenizer)
     lines = [source for source, _ in PAIRS]
 
     drawn = [tokenizer.sample(lines, seed=s, alpha=alpha) for s in range(50)]
 
     for rows in drawn:
         for line, row in zip(lines, rows, strict=True):
-            assert row[0] == tokenizer.encode([line.split()[0]])[0][0]
+            assert line.split()[0] in tokenizer.tokens(row)
             assert tokenizer.decode(row) == line
     assert len({str(rows) for rows in drawn}) > 1
     assert drawn[7] == tokenizer.sample(lines, seed=7, alpha=alpha)
 
 
-def test_leading_symbols_are_those_before_the_text(tagged):
+def test_leading_tags_are_those_before_the_text():
+    rules = TextRules(tags=tuple(TAGS))
     for text, expected in {
         "<2de> ein hund": "<2de> ",
         "<2de> <2fr> ein": "<2de> <2fr> ",
@@ -262,24 +262,24 @@ def test_leading_symbols_are_those_before_the_text(tagged):
         "ein <2de> hund": "",
         "": "",
     }.items():
-        assert leading_symbols(tagged.source, text) == expected
-    assert leading_symbols(CharacterTokenizer("ab"), "<2de> ab") == ""
+        assert rules.leading_tags(text) == expected
+    assert TextRules().leading_tags("<2de> ab") == ""
 
 
 @pytest.mark.parametrize("name", ["unigram", "words", "characters"])
-def test_a_symbol_of_letters_is_no_part_of_a_word(name):
+def test_a_tag_of_letters_is_no_part_of_a_word(name):
     config = replace(TAGGED[name], user_symbols=["ei", "de>"])
     tokenizer = train_tokenizers(config, TAGGED_CORPUS).source
     [ids] = tokenizer.encode(["ei ein zwei ei, einei de>ei hund ade>b ei"])
-    number = len(tokenizer) - 2
+    word, end = (tokenizer.encode([tag])[0][-1] for tag in config.user_symbols)
 
-    assert [i for i in ids if i >= number] == [number, number, number + 1, number, number]
+    assert [i for i in ids if i in (word, end)] == [word, word, end, word, word]
     if name != "words":  # which has unknown words
         assert tokenizer.decode(ids).count("ei") == 8
 
 
-def with_symbols(*symbols: str) -> TokenizerPair:
-    source = SymbolTokenizer(CharacterTokenizer("abcde"), symbols)
+def with_tags_only(*tags: str) -> TokenizerPair:
+    source = RuledTokenizer(CharacterTokenizer("abcde"), TextRules(tags=tags))
     return TokenizerPair(source, source)
 
 
@@ -293,7 +293,7 @@ def test_a_tag_is_no_second_time_among_the_symbols(tmp_path):
 
 
 def test_tags_and_symbols_that_the_tokenizers_would_split_are_refused(tmp_path):
-    config, tokenizers = replace(CONFIGS["words"], user_symbols=["<2b>"]), with_symbols("<2b>")
+    config, tokenizers = replace(CONFIGS["words"], user_symbols=["<2b>"]), with_tags_only("<2b>")
     data = two_corpora(tmp_path, large={"tag": "<2b>"}, small={"tag": "<z>"})
 
     check_user_symbols(config, tokenizers)
@@ -317,7 +317,7 @@ def test_tags_are_required_if_every_training_corpus_has_one(
 ):
     data = two_corpora(tmp_path, large=large, small=small)
 
-    check_tags(data, with_symbols("<2x>", "<2y>"))
+    check_tags(data, with_tags_only("<2x>", "<2y>"))
 
     assert required_tags(data) == required
     expected = (
