@@ -22,7 +22,7 @@ def load_grammar(config: GrammarConfig) -> Corpora:
         "grammar",
         paths=[resource("data/german-english.tsv.gz")],
     )
-    held_out = min(config.num_train, _MOST_HELD_OUT)
+    held_out = min(max(1, config.num_train // 10), _MOST_HELD_OUT)
     sizes = {"train": config.num_train, "valid": held_out, "test": held_out}
     is_swapped = config.source == "en"
     train, valid, test = (_part(whole, name, size, is_swapped) for name, size in sizes.items())
