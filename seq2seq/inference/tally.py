@@ -9,6 +9,7 @@ from itertools import accumulate, groupby
 from seq2seq.inference.translations import TranslatedSentence
 from seq2seq.search.config import DecodingConfig
 from seq2seq.special_tokens import SPACE_LABEL, SPECIAL_TOKENS, UNK
+from seq2seq.text.sentences import goes_on_after_stop
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +53,11 @@ _LINES = {
         "sentences whose translation is empty: %(empty)d of %(sentences)d",
         "the input may be unlike the training text; decoding.min_length=2 asks for a word",
     ),
+    "passed": (
+        "sentences that go on after a stop and whose translation is much shorter, which may lack "
+        "what follows: %(passed)d of %(sentences)d",
+        "put each sentence on a line of its own",
+    ),
     "tabs": (
         "lines with tabs, which become spaces: %(tabs)d",
         "translate the columns of a table one by one",
@@ -70,6 +76,8 @@ _LINES = {
 _MOST_TEXTS = 5
 """Number of unknown texts that a warning names."""
 _LONGEST_TEXT = 20
+_SHORT = 2
+"""A translation with so many times fewer tokens than its source may lack a sentence."""
 _LOOP_END = 12
 """Maximum number of characters at the end of a translation that a loop repeats."""
 
@@ -129,6 +137,9 @@ class StreamCounts:
             "cut": not best.finished and not loops,
             "lost": sum(each not in self._tags for each in lost),
             "empty": not is_scored and bool(source_ids) and not best.text,
+            "passed": not is_scored
+            and _SHORT * len(best.ids) < len(source_ids)
+            and goes_on_after_stop(translation.source),
             "one_sided": is_scored and bool(source_ids) != bool(best.ids),
             "target_unknown": best.ids.count(UNK) if is_scored else 0,
         }.items():

@@ -80,6 +80,7 @@ PATTERNS_OF_SENTENCES: Mapping[str, str] = {
 """Regular expressions of Python; the page gets them in the syntax of JavaScript."""
 _FIND = {name: re.compile(pattern) for name, pattern in PATTERNS_OF_SENTENCES.items()}
 _SPACE = re.compile(r"\s+")
+_PASSED_STOP = re.compile(rf"{_STOP}{_CLOSER}{{,3}}(?:\s+|(?<={_WIDE}))\S{{,9}}{_LETTER}")
 
 
 def split_sentences(text: str) -> list[str]:
@@ -216,6 +217,16 @@ def has_words(text: str) -> bool:
     if not {"<", "{"} & {*text} and any(len(each) > 3 and each.isalpha() for each in text.split()):
         return True
     return any(map(str.isalpha, _FIND["not_words"].sub(" ", text.strip())))
+
+
+def goes_on_after_stop(text: str) -> bool:
+    """Return whether a text has words after a stop, at which a sentence may end.
+
+    Example:
+        >>> goes_on_after_stop("Am 3. Mai."), goes_on_after_stop("Heute.")
+        (True, False)
+    """
+    return _PASSED_STOP.search(text) is not None
 
 
 def is_break(text: str) -> bool:

@@ -33,7 +33,7 @@ from seq2seq.model.seq2seq import Seq2Seq, count_parameters
 from seq2seq.runtime.devices import Precision
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.runtime.process import DeviceMemoryError
-from seq2seq.search.config import Hypothesis
+from seq2seq.search.config import GreedyConfig, Hypothesis
 from seq2seq.search.registry import search
 from seq2seq.special_tokens import EOS, UNK
 
@@ -409,6 +409,15 @@ def test_empty_translations_are_counted(caplog):
         "sentences whose translation is empty: 1 of 3 (line 1); the input may be unlike the "
         "training text; decoding.min_length=2 asks for a word"
     ]
+
+
+def test_a_sentence_after_a_passed_stop_that_may_be_lost_is_named(caplog):
+    few = GreedyConfig(max_length_ratio=0.3, max_length_offset=1)
+
+    list(make_translator().translate(["am 3. mai ja nein", "ja nein doch 3."], few))
+
+    [message] = [each for each in caplog.messages if "go on after a stop" in each]
+    assert "much shorter, which may lack what follows: 1 of 2 (line 1); put each" in message
 
 
 def test_warnings_name_the_first_lines(caplog):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from seq2seq.text.rules import normalize
 from seq2seq.text.sentences import (
     TextHabits,
+    goes_on_after_stop,
     has_words,
     join_sentences,
     split_marker,
@@ -47,6 +48,7 @@ def test_many_characters_take_no_time(text):
     split_sentences(text * 100_000)
     has_words(text * 100_000)
     split_marker(text * 100_000)
+    goes_on_after_stop(text * 100_000)
 
 
 @pytest.mark.parametrize(("text", "expected"), CASES["has_words"])

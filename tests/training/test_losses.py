@@ -280,8 +280,9 @@ def test_links_count_no_tags_and_run_through_all_corpora(tmp_path):
     corpora = f"data.train={{first: {{{files}}}, second: {{{files}, tag: '<2b>'}}}}"
     data = prepare_data(tiny_config(tmp_path, GUIDED, corpora))
 
-    # The tag is a token. The space after it is none.
-    assert links_of(data) == [*plain, *({(t, s + 1) for t, s in row} for row in plain)]
+    # The tag is a token. The space after it belongs to the first word.
+    moved = ({(t, each) for t, s in row for each in (s + 2, 1)[: 1 + (s == 0)]} for row in plain)
+    assert links_of(data) == [*plain, *moved]
 
 
 def test_long_pairs_do_not_shift_the_links_of_others(tmp_path):
