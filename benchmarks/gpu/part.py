@@ -118,7 +118,7 @@ class Part:
 
     def bundled(self, *overrides: str) -> TrainConfig:
         """Return the configuration of a run on some of the bundled corpus."""
-        few = ("data.num_train=3000",)
+        few = (f"data.num_train={3000 if self.on_gpu else 160}",)
         return load_config(*few, f"training.device={self.name}", *overrides)
 
     @functools.cached_property
