@@ -92,6 +92,10 @@ class Checkpoint:
                 source_vocabulary_size=len(self.tokenizers.source),
                 target_vocabulary_size=len(self.tokenizers.target),
             )
+            for name, weights in self.model_state.items():
+                # torch would cast other types, and a model with NaN translates nothing.
+                if not (weights.is_floating_point() and weights.isfinite().all()):
+                    raise ValueError(f"{name} has other values than finite floating-point numbers")
             model.load_state_dict(self.model_state)
         return model.eval()
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+import math
 from pathlib import Path
 
 import pytest
@@ -167,6 +168,25 @@ def test_an_invalid_part_is_an_error_that_names_the_file(path, edit, key, value)
 @pytest.mark.parametrize("weights", [{}, {"encoder.embedding.weight": torch.zeros(1)}, None])
 def test_weights_of_another_model_are_refused(path, edit, weights):
     edit(model=weights)
+
+    with pytest.raises(ValueError, match=f"^checkpoint={path}: "):
+        load_checkpoint(path).build_model()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *(lambda weights, dtype=each: weights.to(dtype) for each in (torch.int8, torch.complex64)),
+        lambda weights: weights > 0,
+        lambda weights: weights.to(torch.float8_e4m3fn),
+        lambda weights: weights.masked_fill(weights > weights.median(), math.nan),
+        lambda weights: weights / 0,
+    ],
+)
+def test_weights_that_no_training_leaves_are_refused(path, edit, change):
+    content = torch.load(path, weights_only=True)["model"]
+    name = "encoder.embedding.weight"
+    edit(model={**content, name: change(content[name])})
 
     with pytest.raises(ValueError, match=f"^checkpoint={path}: "):
         load_checkpoint(path).build_model()
