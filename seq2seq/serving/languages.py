@@ -1,5 +1,6 @@
 """Codes of languages, in the forms that clients send."""
 
+import re
 from collections.abc import Collection
 
 _LANGUAGES = {
@@ -18,10 +19,12 @@ _LANGUAGES = {
     "sv": "Swedish swe", "sw": "Swahili swa swh", "ta": "Tamil tam", "th": "Thai tha",
     "tl": "Tagalog tgl fil", "tr": "Turkish tur", "uk": "Ukrainian ukr", "ur": "Urdu urd",
     "uz": "Uzbek uzb uzn", "vi": "Vietnamese vie", "yi": "Yiddish yid ji",
-    "zh": "Chinese zho chi cmn zt",
+    "zh": "Chinese zho chi cmn",
 }  # fmt: skip
 """For each code, the English name of the language and its further codes: those of ISO 639-2 and
 639-3, and those of LibreTranslate."""
+_SCRIPTS = {"cn": "hans", "sg": "hans", "tw": "hant", "hk": "hant", "mo": "hant"}
+"""The scripts of Chinese in the regions that use one."""
 _SHORT = {more: code for code, text in _LANGUAGES.items() for more in text.split()[1:]}
 
 
@@ -42,6 +45,8 @@ def find_code(code: str, known: Collection[str]) -> str:
         ['en', 'en', 'zh']
         >>> [find_code(code, ["pt-BR", "sr-Cyrl", "sr-Latn"]) for code in ("por", "sr", "sr_latn")]
         ['pt-BR', 'sr', 'sr-Latn']
+        >>> [find_code(code, ["zh-Hans", "zh-Hant"]) for code in ("zh_CN", "zh-TW", "zt")]
+        ['zh-Hans', 'zh-Hant', 'zh-Hant']
     """
     wanted = _subtags(code)
     for length in range(len(wanted), 0, -1):
@@ -54,5 +59,8 @@ def find_code(code: str, known: Collection[str]) -> str:
 
 def _subtags(code: str) -> list[str]:
     """Return the language, with two letters if it has such a code, and what follows it."""
-    language, *others = code.lower().replace("_", "-").split("-")
-    return [_SHORT.get(language, language), *others]
+    # LibreTranslate writes zt for Chinese in traditional characters.
+    plain = re.sub(r"\Azt\b", "zh-hant", code.lower().replace("_", "-"))
+    language, *others = plain.split("-")
+    language = _SHORT.get(language, language)
+    return [language, *(_SCRIPTS.get(each, each) if language == "zh" else each for each in others)]

@@ -21,6 +21,9 @@ from seq2seq.serving.languages import described, find_code
         ("zh-Hans", ["zh", "zh-Hans"], "zh-Hans"),
         ("zh-Hans", ["zh-Hans-CN", "zh-Hant"], "zh-Hans-CN"),
         ("zh", ["zh", "zh-Hant"], "zh"),
+        ("zh-TW", ["zh-Hans", "zh-Hant"], "zh-Hant"),
+        ("zh_CN", ["zh-Hans", "zh-Hant"], "zh-Hans"),
+        ("zt", ["zh-Hans", "zh-Hant"], "zh-Hant"),
         ("pb", ["pt-BR", "en"], "pt-BR"),
         ("nb", ["no", "en"], "no"),
         ("nn", ["nn", "no"], "nn"),
@@ -31,7 +34,6 @@ from seq2seq.serving.languages import described, find_code
         ("x-klingon", ["x-klingon", "en"], "x-klingon"),
         # Several or none fit.
         ("zh", ["zh-Hans", "zh-Hant"], "zh"),
-        ("zh-TW", ["zh-Hans", "zh-Hant"], "zh-TW"),
         ("den", ["de"], "den"),
         ("d", ["de"], "d"),
         ("", ["de"], ""),
