@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 from omegaconf import DictConfig, OmegaConf
+from yaml import AliasToken, scan  # type: ignore[import-untyped]
 
 from seq2seq.checks import Config, as_yaml
 from seq2seq.config.composition import escape_interpolations, to_dataclass
@@ -91,8 +92,16 @@ def load_saved_config(path: Path) -> TrainConfig:
 
 
 def read_yaml(path: Path) -> object:
-    """Read a YAML file of a run as plain types."""
-    return OmegaConf.to_container(OmegaConf.load(path))
+    """Read a YAML file of a run as plain types.
+
+    Raises:
+        ValueError: The file has an alias. No run writes aliases, and a few nested aliases could
+            stand for millions of values.
+    """
+    text = path.read_text(encoding="utf-8")
+    if "*" in text and any(isinstance(token, AliasToken) for token in scan(text)):
+        raise ValueError("it has a YAML alias, which no run writes")
+    return OmegaConf.to_container(OmegaConf.create(text))
 
 
 def is_saved_config(path: Path) -> bool:

@@ -82,6 +82,15 @@ def test_a_saved_configuration_is_recognized_though_altered_and_no_other_file(tm
         assert is_saved_config(path) == (text == altered)
 
 
+def test_a_bomb_of_yaml_aliases_is_refused_before_it_is_read(tmp_path):
+    path = tmp_path / "config.yaml"
+    lines = [f"a{n}: &a{n} [{f'*a{n - 1}, ' * 9}]" for n in range(1, 12)]
+    path.write_text("\n".join(["a0: &a0 [x]", *lines]))
+
+    with pytest.raises(ValueError, match=r"config\.yaml: it has a YAML alias"):
+        load_saved_config(path)
+
+
 @pytest.mark.parametrize("text", ["${oc.env:HOME}", "${NAME}", "a\\${b}"])
 def test_a_text_like_an_interpolation_is_kept_and_not_resolved(text, tmp_path):
     config = load_config()
