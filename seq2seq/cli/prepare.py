@@ -356,7 +356,8 @@ def _write(
     keys = [f"data.{name}=[{','.join(written)}]" for name, written in paths.items()]
     if languages[0] == languages[1]:
         keys += [f"data.source={languages[0]}", f"data.target={languages[1]}"]
-    print(f"Next: {shlex.join(['python', 'train.py', 'data=files', *keys])}")
+    keys += [f"run_name={folder.resolve().name}", "training.max_minutes=30"]
+    print(f"Next: {shlex.join(['python', 'train.py', 'experiment=best', 'data=files', *keys])}")
 
 
 if __name__ == "__main__":

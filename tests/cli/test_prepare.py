@@ -68,7 +68,8 @@ def test_every_pair_is_in_one_set_or_among_the_dropped(tmp_path, table, capsys):
     printed = capsys.readouterr().out
     assert re.findall("cleaned        1  (.*)\n", printed) == ["HTML tags", "HTML entities"]
     assert f"dropped        1  an empty side\n{'':18}all.tsv:402:  | Nothing.\n" in printed
-    assert "Next: python train.py data=files 'data.train=[" in printed
+    assert "Next: python train.py experiment=best data=files 'data.train=[" in printed
+    assert printed.endswith(f" run_name={folder.name} training.max_minutes=30\n")
 
 
 def judged(pairs):
