@@ -49,7 +49,7 @@ _MARKER = "complete.json"
 """File that is written last, with the sizes of the other files."""
 _ABANDONED_AFTER = 24 * 3600.0
 """Seconds after which a hidden path counts as abandoned; no write takes so long."""
-_FORMAT = 17
+_FORMAT = 18
 _CHUNK = 10_000  # pairs in memory at once while a corpus is encoded
 _CHECKED = 10_000  # pairs, from all parts of a corpus, that are checked for faults
 
