@@ -92,12 +92,22 @@ class Checkpoint:
                 source_vocabulary_size=len(self.tokenizers.source),
                 target_vocabulary_size=len(self.tokenizers.target),
             )
-            for name, weights in self.model_state.items():
-                # torch would cast other types, and a model with NaN translates nothing.
-                if not (weights.is_floating_point() and weights.isfinite().all()):
-                    raise ValueError(f"{name} has other values than finite floating-point numbers")
-            model.load_state_dict(self.model_state)
+        self.load_into(model)
         return model.eval()
+
+    def load_into(self, model: Seq2Seq) -> None:
+        """Give a model the checkpoint's weights.
+
+        Raises:
+            ReadingError: The weights do not fit the model, or are no finite numbers of its types.
+        """
+        with reading(self.origin):
+            model.load_state_dict(self.model_state)
+            for name, own in model.state_dict().items():
+                weights = self.model_state[name]  # torch casts other types without a word
+                is_cast = own.is_floating_point() != weights.is_floating_point()
+                if is_cast or not weights.isfinite().all():
+                    raise ValueError(f"the values of {name} are no finite {own.dtype} numbers")
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:

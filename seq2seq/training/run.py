@@ -173,8 +173,7 @@ def _prepare(
         _load_vectors(config, model, data.tokenizers)
     else:
         config = keep_tokenizer(config, start.config)
-        with reading(start.origin):
-            model.load_state_dict(start.model_state)
+        start.load_into(model)
     if training.precision is Precision.auto:
         numerics = numerics.suited_to(count_shared_parameters(model))
     trainer = Trainer(
