@@ -58,7 +58,7 @@ class GrammarConfig(DataConfig):
 
     is_own_text: ClassVar[bool] = False
     num_train: Annotated[int, Range(1, 20_000)]
-    """Number of training pairs; the validation and the test set have a tenth, at most 500."""
+    """Number of training pairs; validation and test set have a tenth as many, at most 500."""
 
     def __post_init__(self) -> None:
         DataConfig.__post_init__(self)

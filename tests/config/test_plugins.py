@@ -73,7 +73,7 @@ class VowelTokenizer(CharacterTokenizer):
     kind = "vowels"
 
     @classmethod
-    def train(cls, config, corpus, span_symbols):
+    def train(cls, config, corpus, symbols):
         return TokenizerPair(cls("aeiou"), cls("aeiou"))
 """
 

@@ -3,9 +3,8 @@
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor
@@ -33,7 +32,6 @@ _NORMALIZES, _PATTERNS, _TAGS = "normalizes", "patterns", "tags"
 """Keys of the text rules in the state of a tokenizer."""
 
 TokenizerState = dict[str, str | bool | list[str] | dict[str, str] | Tensor]
-_Encode = Callable[[Sequence[str]], list[list[int]]]
 
 
 class Tokenizer(Protocol):
@@ -141,10 +139,11 @@ class TokenizerType(Protocol):
     kind: str
     """The "kind" in the state of its tokenizers."""
 
-    def train(self, config: Any, corpus: Corpus, span_symbols: Sequence[str]) -> TokenizerPair:
-        """Train tokenizers without user symbols, on text to which the rules were applied.
+    def train(self, config: Any, corpus: Corpus, symbols: Sequence[str]) -> TokenizerPair:
+        """Train tokenizers on text to which the rules were applied.
 
-        Each of `span_symbols` must become a token of its own, however rare it is.
+        Each of `symbols`, which stand for spans and tags, must become a token of its own, however
+        rare it is.
         """
 
     def restore(self, state: TokenizerState) -> Tokenizer:
@@ -156,39 +155,7 @@ TOKENIZERS = Registry[TokenizerType]("tokenizer")
 register_tokenizer = TOKENIZERS.register
 
 
-class _Wrapper:
-    """A wrapper that passes calls on to an inner tokenizer, unless a subclass overrides them."""
-
-    rules = IDENTITY
-
-    def __init__(self, inner: Tokenizer) -> None:
-        self.inner = inner
-
-    @property
-    def folds_case(self) -> bool:
-        return self.inner.folds_case
-
-    def __len__(self) -> int:
-        return len(self.inner)
-
-    def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        return self._encode(lines, self.inner.encode)
-
-    def sample(self, lines: Sequence[str], *, seed: int, alpha: float) -> list[list[int]]:
-        assert isinstance(self.inner, SamplingTokenizer)
-        return self._encode(lines, partial(self.inner.sample, seed=seed, alpha=alpha))
-
-    def _encode(self, lines: Sequence[str], encode: _Encode) -> list[list[int]]:
-        raise NotImplementedError
-
-    def decode(self, ids: Sequence[int]) -> str:
-        return self.inner.decode(ids)
-
-    def tokens(self, ids: Sequence[int]) -> list[str]:
-        return self.inner.tokens(ids)
-
-
-class RuledTokenizer(_Wrapper):
+class RuledTokenizer:
     """A tokenizer with text rules: it reads normalized text, with symbols for protected spans.
 
     Example:
@@ -199,12 +166,23 @@ class RuledTokenizer(_Wrapper):
     """
 
     def __init__(self, inner: Tokenizer, rules: TextRules) -> None:
-        """Add rules to a tokenizer; if they protect spans, its vocabulary must have the symbols."""
-        super().__init__(inner)
+        """Add rules to a tokenizer, whose vocabulary must have the symbols of spans and tags."""
+        self.inner = inner
         self.rules = rules
 
-    def _encode(self, lines: Sequence[str], encode: _Encode) -> list[list[int]]:
-        return encode(list(map(self.rules.encoded, lines)))
+    @property
+    def folds_case(self) -> bool:
+        return self.inner.folds_case
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        return self.inner.encode(list(map(self.rules.encoded, lines)))
+
+    def sample(self, lines: Sequence[str], *, seed: int, alpha: float) -> list[list[int]]:
+        assert isinstance(self.inner, SamplingTokenizer)
+        return self.inner.sample(list(map(self.rules.encoded, lines)), seed=seed, alpha=alpha)
 
     def decode(self, ids: Sequence[int]) -> str:
         return self.rules.decoded(self.inner.decode(ids))

@@ -111,10 +111,8 @@ class SentencePieceTokenizer:
         return cls(np.asarray(model).tobytes())
 
     @staticmethod
-    def train(
-        config: SentencePieceConfig, corpus: Corpus, span_symbols: Sequence[str]
-    ) -> TokenizerPair:
-        train = partial(_train_side, config, span_symbols=span_symbols)
+    def train(config: SentencePieceConfig, corpus: Corpus, symbols: Sequence[str]) -> TokenizerPair:
+        train = partial(_train_side, config, symbols=symbols)
         if config.joint:
             lines = (line for pair in corpus for line in (pair.source, pair.target))
             tokenizer = train(lines, label=f"{corpus.name} (both sides)")
@@ -181,7 +179,7 @@ def _parts(label: str, ids: Mapping[str, int], *, is_bpe: bool) -> set[str]:
 
 
 def _train_side(
-    config: SentencePieceConfig, lines: Iterable[str], *, label: str, span_symbols: Sequence[str]
+    config: SentencePieceConfig, lines: Iterable[str], *, label: str, symbols: Sequence[str]
 ) -> SentencePieceTokenizer:
     sample = _sample(lines, label=label)
     has_rules = config.normalization in (Normalization.nmt_nfkc, Normalization.nmt_nfkc_cf)
@@ -199,7 +197,7 @@ def _train_side(
             normalization_rule_name=(
                 config.normalization.value.removeprefix("nmt_") if has_rules else "identity"
             ),
-            user_defined_symbols=list(span_symbols),
+            user_defined_symbols=list(symbols),
             # Decoding restores the text with all its spaces.
             remove_extra_whitespaces=False,
             max_sentence_length=1 << 30,  # the maximum, in bytes

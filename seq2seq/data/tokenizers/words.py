@@ -120,11 +120,10 @@ class CharacterTokenizer(_ListTokenizer):
 
     @classmethod
     def train(
-        cls, config: CharactersConfig, corpus: Corpus, span_symbols: Sequence[str]
+        cls, config: CharactersConfig, corpus: Corpus, symbols: Sequence[str]
     ) -> TokenizerPair:
         source, target = (
-            _choose(config, counts, name, span_symbols)
-            for name, counts in _count(corpus, list, list)
+            _choose(config, counts, name, symbols) for name, counts in _count(corpus, list, list)
         )
         return TokenizerPair(cls(source), cls(target))
 
@@ -184,9 +183,7 @@ class WordTokenizer(_ListTokenizer):
         )
 
     @classmethod
-    def train(
-        cls, config: WordsConfig, corpus: Corpus, span_symbols: Sequence[str]
-    ) -> TokenizerPair:
+    def train(cls, config: WordsConfig, corpus: Corpus, symbols: Sequence[str]) -> TokenizerPair:
         rules = [_choose_rules(config.splitter, language) for language in corpus.languages]
         if config.splitter not in (splitter for splitter, _ in rules):
             raise ValueError(
@@ -198,7 +195,7 @@ class WordTokenizer(_ListTokenizer):
             partial(cls, splitter=splitter, language=language) for splitter, language in rules
         )
         splits = (build([])._split for build in (build_source, build_target))
-        symbols = [*span_symbols, _JOIN] if span_symbols else []
+        symbols = [*symbols, _JOIN] if symbols else []
         source, target = (
             _choose(config, _merge_rare_forms(counts, config.min_frequency), name, symbols)
             for name, counts in _count(corpus, *splits)
@@ -247,16 +244,16 @@ def _choose(
     config: CharactersConfig | WordsConfig,
     counts: Counter[str],
     label: str,
-    span_symbols: Sequence[str],
+    symbols: Sequence[str],
 ) -> list[str]:
     """Return the symbols and the most frequent units, as many as fit into the vocabulary."""
     if not counts:
         raise ValueError(f"{label}: no text to train a tokenizer on; give a corpus with pairs")
     limit = config.vocabulary_size - len(SPECIAL_TOKENS)
     frequent = [unit for unit in counts if counts[unit] >= config.min_frequency]
-    rest = set(frequent).difference(SPECIAL_TOKENS, span_symbols)
+    rest = set(frequent).difference(SPECIAL_TOKENS, symbols)
     order = sorted(rest, key=lambda each: (-counts[each], each))
-    chosen = [*span_symbols, *order][:limit]
+    chosen = [*symbols, *order][:limit]
     logger.info(
         "%s: in the vocabulary: %d of %d different %s; unknown in the text: %d of %d",
         label,
