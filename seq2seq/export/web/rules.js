@@ -14,9 +14,8 @@ class TextRules {
     this.pattern = pattern && new RegExp(pattern, "gu");
     this.tag = tag && new RegExp(tag, "gu");
     this.leading = tag && new RegExp(`^${WHITE}*(?:(?:${tag}) ?)+`, "u");
-    const last = String.fromCodePoint(FIRST_TAG + tags.length - 1);
-    this.reserved = new RegExp(tag ? `[\u{108000}-${last}${SYMBOLS.join("")}${GLUE}]`
-      : `[${SYMBOLS.join("")}${GLUE}]`, "gu");
+    const symbols = tags.map((_, place) => String.fromCodePoint(FIRST_TAG + place));
+    this.reserved = new RegExp(`[${[...SYMBOLS, GLUE, ...symbols].join("")}]`, "gu");
   }
 
   normalize(text) {
