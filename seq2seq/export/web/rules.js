@@ -13,7 +13,7 @@ class TextRules {
     Object.assign(this, { normalizes, tags });
     this.pattern = pattern && new RegExp(pattern, "gu");
     this.tag = tag && new RegExp(tag, "gu");
-    this.leading = tag && new RegExp(`^${WHITE}*(?:(?:${tag}) ?)+`, "u");
+    this.leading = tag ? new RegExp(`^${WHITE}*(?:(?:${tag}) ?)+`, "u") : null;
     const symbols = tags.map((_, place) => String.fromCodePoint(FIRST_TAG + place));
     this.reserved = new RegExp(`[${[...SYMBOLS, GLUE, ...symbols].join("")}]`, "gu");
   }
