@@ -218,10 +218,10 @@ def chart(options: argparse.Namespace) -> None:
     with options.table.open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     corpora = list(dict.fromkeys(row["corpus"] for row in rows))
-    figure = Figure(figsize=(3.5 * len(corpora), 3.2), layout="constrained")
+    figure = Figure(figsize=(7, 3), layout="constrained")
     panels = figure.subplots(1, len(corpora), squeeze=False, sharey=True)[0]
     for axes, corpus in zip(panels, corpora, strict=True):
-        for system, color in (("seq2seq", "C0"), ("joeynmt", "C1")):
+        for system, color in (("seq2seq", "#0072b2"), ("joeynmt", "#d55e00")):
             own = [row for row in rows if (row["corpus"], row["system"]) == (corpus, system)]
             if not own:
                 continue
@@ -237,11 +237,17 @@ def chart(options: argparse.Namespace) -> None:
             axes.plot(*zip(*points, strict=True), "o", color=color, markersize=3)
         name, source, target = re.split("[ -]", corpus)
         title = f"{name.capitalize()} {LANGUAGES[source]}-{LANGUAGES[target]}"
-        axes.set(title=title, xlabel="minutes of one thread")
+        axes.set_title(title, fontsize=9)
+        axes.set_xlabel("minutes of one thread", fontsize=9)
+        axes.tick_params(labelsize=8)
+        axes.grid(color="#dddddd", linewidth=0.6)
+        axes.spines[["top", "right"]].set_visible(False)
         axes.set_xticks(sorted({float(row["minutes"]) for row in rows if row["corpus"] == corpus}))
-    panels[0].set(ylabel="BLEU", ylim=(0, None))  # of all panels
-    panels[0].legend(loc="lower right")
-    figure.savefig(options.table.with_suffix(".png"), dpi=120)
+    panels[0].set_ylabel("BLEU", fontsize=9)
+    panels[0].set_ylim(0, None)  # of all panels
+    lines = panels[0].get_legend_handles_labels()
+    figure.legend(*lines, loc="outside upper center", ncols=2, fontsize=9, frameon=False)
+    figure.savefig(options.table.with_suffix(".png"), dpi=200)
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -1,15 +1,19 @@
-"""Take the pictures of pages in the browser: the animation of the README, and a page of attention.
+"""Take the pictures of pages in the browser: a translator, the service, and a page of attention.
 
     python docs/browser_pictures.py
 
-writes docs/browser-translator.gif from the page of translator.py, and docs/attention-page.png from
-checkpoints/grammar-additive, the model of `make train`, with Chromium and chromedriver.
+writes docs/browser-translator.gif from the page of translator.py, docs/service.png from a service
+with checkpoints/everyday-de-en, and docs/attention-page.png from checkpoints/grammar-additive, the
+model of `make train`, with Chromium and chromedriver.
 """
 
 import io
+import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import translator
@@ -22,7 +26,9 @@ from selenium.webdriver.support.ui import WebDriverWait
 ROOT = Path(__file__).parents[1]
 WIDTH, HEIGHT = 700, 685
 OPTIONS = ("--headless=new", "--no-sandbox", "--hide-scrollbars", f"--window-size={WIDTH},1200")
+HEIGHT_OF_PAGE = "return Math.ceil(document.body.getBoundingClientRect().bottom)"
 IS_IDLE = "return main.getAttribute('aria-busy') === 'false' && !isBusy"
+TARGETS = ".target .token"
 STEP, LAST = 700, 2000
 """Milliseconds of each word, and of the last one."""
 EXAMPLE = 2
@@ -35,24 +41,38 @@ SENTENCES = (
 """The text of docs/tutorials/looking-at-attention.md."""
 WORD = 6
 """The token of the first translation that the pointer rests on."""
+SERVED = "Mein Bruder arbeitet in einem Krankenhaus. Er hat das Buch gestern gelesen."
+SERVED_WIDTH, SERVED_WORD = 900, 5
+ADDRESS = re.compile(r"http://\S+/")
 
 
 def take(driver: webdriver.Chrome, height: int = HEIGHT) -> Image.Image:
-    """Return the upper part of the page that the browser shows, without a mark of the focus."""
+    """Return the upper part of the page that the browser shows."""
+    image = Image.open(io.BytesIO(driver.get_screenshot_as_png())).convert("RGB")
+    return image.crop((0, 0, image.width, height))
+
+
+def take_all(driver: webdriver.Chrome) -> Image.Image:
+    """Return the whole page."""
+    return take(driver, driver.execute_script(HEIGHT_OF_PAGE))
+
+
+def point_at(driver: webdriver.Chrome, number: int) -> None:
+    """Let the pointer rest on a token of the translation, and hide the mark of the focus."""
     driver.execute_script("document.activeElement.blur()")
-    content = driver.get_screenshot_as_png()
-    return Image.open(io.BytesIO(content)).convert("RGB").crop((0, 0, WIDTH, height))
+    token = driver.find_elements(By.CSS_SELECTOR, TARGETS)[number]
+    ActionChains(driver, duration=0).move_to_element(token).perform()
 
 
 def record_translation(driver: webdriver.Chrome) -> list[Image.Image]:
     """Return a picture for each token of a translation, with what it attends to."""
     driver.find_element(By.CSS_SELECTOR, "#beam option[value='1']").click()  # shows one translation
     driver.find_elements(By.CSS_SELECTOR, "#examples button")[EXAMPLE].click()
+    WebDriverWait(driver, 60).until(lambda _: driver.find_elements(By.CSS_SELECTOR, TARGETS))
     WebDriverWait(driver, 60).until(lambda _: driver.execute_script(IS_IDLE))
     pictures = []
-    take(driver)  # a focus that is lost later would take the attention of the first token along
-    for token in driver.find_elements(By.CSS_SELECTOR, ".target .token")[:-1]:
-        ActionChains(driver, duration=0).move_to_element(token).perform()
+    for number in range(len(driver.find_elements(By.CSS_SELECTOR, TARGETS)) - 1):
+        point_at(driver, number)
         pictures.append(take(driver))
     return pictures
 
@@ -65,9 +85,36 @@ def show_attention(driver: webdriver.Chrome, folder: Path) -> Image.Image:
     written = [f"output={folder}/output.en", f"attention_html={path}"]
     subprocess.run([*command, *written], cwd=ROOT, check=True)
     driver.get(path.as_uri())
-    tokens = driver.find_elements(By.CSS_SELECTOR, ".target .token")
-    ActionChains(driver, duration=0).move_to_element(tokens[WORD]).perform()
-    return take(driver, driver.execute_script("return document.body.scrollHeight"))
+    point_at(driver, WORD)
+    return take_all(driver)
+
+
+@contextmanager
+def service() -> Iterator[str]:
+    """Serve the model in the box, and return the address of the page."""
+    command = [sys.executable, "-m", "seq2seq.cli.serve", f"checkpoint={translator.MODEL}"]
+    with subprocess.Popen(
+        [*command, "port=0"], cwd=ROOT, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stderr is not None
+            yield next(match[0] for line in process.stderr if (match := ADDRESS.search(line)))
+        finally:
+            process.terminate()
+
+
+def show_service(driver: webdriver.Chrome) -> Image.Image:
+    """Translate two sentences in the page of the service, with one token chosen."""
+    driver.set_window_size(SERVED_WIDTH, 1200)
+    with service() as address:
+        driver.get(address)
+        driver.find_element(By.ID, "text").send_keys(SERVED)
+        WebDriverWait(driver, 60).until(
+            lambda _: driver.find_element(By.ID, "status").text == "Translated"
+        )
+        driver.find_element(By.CSS_SELECTOR, "summary").click()  # closes the table of weights
+        point_at(driver, SERVED_WORD)
+        return take_all(driver)
 
 
 def main() -> None:
@@ -81,13 +128,14 @@ def main() -> None:
         translator.write(page)
         driver.get(page.as_uri())
         WebDriverWait(driver, 60).until(lambda _: driver.execute_script(IS_IDLE))
-        first, *others = (each.quantize(128) for each in record_translation(driver))
+        first, *others = (each.quantize(256) for each in record_translation(driver))
         times = [*[STEP] * len(others), LAST]
         path = docs / "browser-translator.gif"
         first.save(path, save_all=True, append_images=others, duration=times, loop=0, optimize=True)
         if (ROOT / "checkpoints/grammar-additive").exists():
             attention = show_attention(driver, Path(folder))
             attention.quantize(128).save(docs / "attention-page.png", optimize=True)
+        show_service(driver).quantize(128).save(docs / "service.png", optimize=True)
 
 
 if __name__ == "__main__":

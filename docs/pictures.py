@@ -281,11 +281,12 @@ def draw_model() -> Figure:
         box(axes, x, 0.93, f"$h_{number}$", BLUE)
         line(axes, (x, 1.13), (x, 1.93), color=BLUE)
         axes.bar(x, BAR * weight, width=0.4, bottom=BASE, color=RED)
-        write(axes, x + 0.45, 2.06, f"{weight:.0%}")
+        axes.text(x + 0.26, 2.06, f"{weight:.0%}", va="center", fontsize=TEXT)
     for x, after in itertools.pairwise(places):
         line(axes, (x + 0.43, 1.0), (after - 0.43, 1.0), color=BLUE)
         line(axes, (after - 0.43, 0.86), (x + 0.43, 0.86), color=BLUE)
     write(axes, 2.8, 1.67, "keys and values")
+    write(axes, 1.45, 2.06, "weights")
     write(axes, 5.2, 2.66, "context = 0.05 $h_1$ + 0.91 $h_2$ + 0.03 $h_3$ + 0.01 $h_4$")
     steps = (2.1, 3.9, 5.7)
     read, written = ("<s>", "the", "cat"), ("the", "cat", "sleeps")

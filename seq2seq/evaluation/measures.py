@@ -272,7 +272,7 @@ class Sharpness(OfHeads):
 class End(OfHeads):
     """weight of the end-of-sentence token of the source"""
 
-    name, title = "end", "</s>"
+    name, title = "end", "Weight of </s>"
 
     def of_sentence(self, weights: Array) -> tuple[Array, int]:
         return weights[..., -1].sum(axis=1), weights.shape[1]
@@ -281,7 +281,7 @@ class End(OfHeads):
 class Backward(OfHeads):
     """share of the steps that look to the left of the previous step"""
 
-    name, title = "backward", "Backward"
+    name, title = "backward", "Backward steps"
 
     def of_sentence(self, weights: Array) -> tuple[Array, int]:
         is_backward = np.diff(weights.argmax(axis=2), axis=1) < 0  # (N, T - 1)

@@ -149,7 +149,7 @@ def head_figure(heads: Sequence[Mapping[str, float]]) -> "Figure":
 
     Example:
         >>> [axes.get_title() for axes in head_figure([{"entropy": 0.7, "end": 0.1}]).axes]
-        ['Entropy', '</s>']
+        ['Entropy', 'Weight of </s>']
     """
     if not heads:
         raise ValueError("a figure of heads needs at least one head")
