@@ -11,9 +11,9 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from io import TextIOBase
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from seq2seq.checks import counted
 from seq2seq.data.files import languages_of_files
@@ -61,6 +61,7 @@ class Row(NamedTuple):
     """Whether the row is the first of its table, and may name the columns."""
 
 
+_AnyRow = TypeVar("_AnyRow")
 _Cells = Iterator[tuple[int, list[str] | str]]
 """Number of the first line of each row, and its cells, or the text of a damaged row."""
 
@@ -159,7 +160,7 @@ def _read_sides(source: Path, target: Path, languages: Languages) -> Iterator[Ro
 def _read_table(
     path: Path, cells: _Cells, columns: Sequence[str], languages: Languages
 ) -> Iterator[Row]:
-    seen = list(islice(cells, _SEEN))
+    seen = _first_rows(cells)
     filled = [row for _, row in seen if isinstance(row, list) and any(row)]
     if not filled:
         raise ValueError("no row can be read" if seen else "the file is empty")
@@ -180,6 +181,15 @@ def _read_table(
             is_first = is_first and not (source and target)
 
 
+def _first_rows(rows: Iterator[_AnyRow]) -> list[_AnyRow]:
+    """Return the first `_SEEN` rows or, to bound the memory, fewer if they are long."""
+    seen, size = list[_AnyRow](), 0
+    while len(seen) < _SEEN and size < MAX_LINE and (row := next(rows, None)) is not None:
+        seen.append(row)
+        size += len(str(row))
+    return seen
+
+
 def _choose_columns(
     first: Sequence[str], width: int, columns: Sequence[str], languages: Languages
 ) -> tuple[list[int], bool]:
@@ -195,7 +205,7 @@ def _choose_columns(
         return [0, 1], False
     if width == 1:
         raise ValueError(f"the first rows have one column; {_FORMS}")
-    shown = ", ".join(f"{number} {cell[:30]!r}" for number, cell in enumerate(first, start=1))
+    shown = ", ".join(f"{number} {cell[:30]!r}" for number, cell in enumerate(first[:20], start=1))
     raise ValueError(
         "choose the source and the target among its columns, as columns=[1,2] or by their names "
         f"in the first row: {shown}"
@@ -231,7 +241,7 @@ def _has_quotes(row: Sequence[str]) -> bool:
 def _split_csv(path: Path) -> _Cells:
     """Split a table at the separator that gives most of the first rows the same number of cells."""
     lines = _lines(path)
-    seen = list(islice(lines, _SEEN))
+    seen = _first_rows(lines)
     first = 1
     if seen and seen[0] in {f"sep={separator}" for separator in ",;\t|"}:
         scores = {seen.pop(0)[-1]: 1}  # tells Excel the separator
@@ -282,7 +292,7 @@ def _parse_json(lines: Iterator[str]) -> _Cells:
     An object with a nested one, as in {"translation": {"de": "Hund", "en": "dog"}}, has the keys
     of both; with several nested ones, their keys are as in "source.text".
     """
-    seen = [(number, line, _parsed(line)) for number, line in enumerate(islice(lines, _SEEN), 1)]
+    seen = _first_rows((number, line, _parsed(line)) for number, line in enumerate(lines, 1))
     keys = list(
         dict.fromkeys(key for _, _, value in seen if isinstance(value, dict) for key in value)
     )

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import TextIOBase
-from itertools import chain, islice, product
+from itertools import chain, islice, pairwise, product
 from typing import Any, cast
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
@@ -13,8 +13,6 @@ from seq2seq.files.text import CHUNK, MAX_LINE
 
 _UNITS = ("tu", "trans-unit", "segment")
 _UNIT_START = re.compile(rf"<(?:\w+:)?(?:{'|'.join(_UNITS)})[\s>]".encode())
-_LONGEST_START = 32
-"""Number of bytes at the end of a part in which a unit may begin that the next part completes."""
 _UNFINISHED = ("new", "initial", "needs-")
 """Beginnings of the states of XLIFF targets that are not translated yet."""
 _DEEPEST = 100
@@ -28,6 +26,8 @@ _TOO_LARGE = "too large"
 _PO_LINE = re.compile(
     r'\s*(msgctxt|msgid|msgid_plural|msgstr(?:\[\d{1,3}\])?|)\s*"((?:[^"\\]|\\.)*)"\s*'
 )
+_PO_START = re.compile(r'\s*(?:msg|["#]|\Z)')
+"""Beginning of a line that belongs to PO files."""
 _PO_ESCAPE = re.compile(r"\\(?:[0-7]{1,3}|x[0-9A-Fa-f]{2}|.)")
 
 Record = tuple[int, str, str, str | None]
@@ -77,49 +77,51 @@ class _UnitParser:
         """Languages that the file names; not those of each text."""
         self.units: list[Element | str] = []
         """Complete units; a text says what is wrong with a damaged one."""
-        self.is_lost = False
-        """Whether only the beginning of a unit can be parsed."""
         self.line = 1
-        """Number of the line where the parser started, or where it found damage."""
-        self._next_unit = 0
-        """Byte at which a unit begins within another one, which is damaged then; 0 for none."""
+        """Number of the line where the next piece begins."""
+        self.is_lost = False
+        """Whether the rest of a unit cannot be parsed."""
         self._unit: TreeBuilder | None = None
         self._unit_size = 0
         self._open: list[tuple[str, bool]] = []
         """Tags of the elements that are open, and whether their text may be translated."""
         self._above: list[tuple[str, bool]] = []
         """The elements around the last unit."""
-        self.start()
+        self._start()
 
-    def start(self) -> None:
+    def _start(self) -> None:
         """Start within the elements around the last unit, as if that unit had been sound."""
-        self.is_lost, self._open = False, self._above.copy()
+        self.is_lost, self._unit, self._open = False, None, self._above.copy()
         self._parser = expat.ParserCreate("utf-8")
         self._parser.buffer_text = True
         start = "".join(f"<{tag}>" for tag, _ in self._open).encode()
         self._parser.Parse(start, False)
-        self._num_parsed = len(start)
+        self._num_parsed, self._start_line = len(start), self.line
         self._parser.StartElementHandler = self._begin
         self._parser.EndElementHandler = self._end
         self._parser.CharacterDataHandler = self._add_text
 
-    def parse(self, data: bytes, *, is_last: bool) -> bytes:
-        """Parse the next part of the file; if it is damaged, return what follows the damage."""
-        try:
-            self._parser.Parse(data, is_last)
-            if self._num_parsed + len(data) - self._parser.CurrentByteIndex > MAX_LINE:
-                raise ValueError("a part that does not end")
-        except (expat.ExpatError, ValueError) as error:
-            self.line += self._parser.CurrentLineNumber - 1
-            self.units.append(f"{str(error).partition(':')[0]} in line {self.line:,}")
-            if self._unit is None:
-                self._above = self._open
-            self._unit, self.is_lost = None, True
-            at = self._next_unit or self._parser.CurrentByteIndex + 1
-            self._next_unit = 0
-            return data[max(at - self._num_parsed, 0) :]
-        self._num_parsed += len(data)
-        return b""
+    def parse(self, piece: bytes, *, is_last: bool = False) -> None:
+        """Parse the next piece of the file; a unit begins only where a piece does."""
+        if _UNIT_START.match(piece):
+            if self._unit is not None:
+                self.units.append(f"a unit that does not end before line {self.line:,}")
+                self.is_lost = True
+            if self.is_lost:
+                self._start()
+        if not self.is_lost:
+            self._num_parsed += len(piece)
+            try:
+                self._parser.Parse(piece, is_last)
+                if self._num_parsed - self._parser.CurrentByteIndex > MAX_LINE:
+                    raise ValueError("a part that does not end")
+            except (expat.ExpatError, ValueError) as error:
+                line = self._start_line + self._parser.CurrentLineNumber - 1
+                self.units.append(f"{str(error).partition(':')[0]} in line {line:,}")
+                if self._unit is None:
+                    self._above = self._open
+                self._unit, self.is_lost = None, True
+        self.line += piece.count(b"\n")
 
     def _begin(self, tag: str, attributes: dict[str, str]) -> None:
         if len(self._open) >= _DEEPEST:
@@ -133,9 +135,6 @@ class _UnitParser:
             for key in ("target-language", "trgLang"):
                 self.targets |= {attributes.get(key, "")} - {""}
         elif name in _UNITS:
-            if self._unit is not None:
-                self._next_unit = self._parser.CurrentByteIndex
-                raise ValueError("the unit before does not end")
             self._unit, self._unit_size, self._above = TreeBuilder(), 0, self._open.copy()
             attributes["translate"] = "yes" if may_translate else "no"
         if self._unit is not None:
@@ -159,37 +158,37 @@ class _UnitParser:
             self._unit.data(text)
 
 
+def _pieces(file: TextIOBase) -> Iterator[bytes]:
+    """Yield a file in pieces that begin where a unit does, and more than one of a large unit."""
+    data = b""
+    while text := file.read(CHUNK):
+        data += text.encode()
+        starts = [0, *(start.start() for start in _UNIT_START.finditer(data))]
+        yield from (data[start:end] for start, end in pairwise(starts))
+        data = data[starts[-1] :]
+        if len(data) > MAX_LINE:
+            yield data
+            data = b""
+    yield data
+
+
 def _units(file: TextIOBase, parser: _UnitParser) -> Iterator[tuple[int, Element | str]]:
     """Yield the numbers and units of a file; a text says what is wrong with a damaged unit.
 
     Raises:
         ValueError: No unit is sound, or there is none for long.
     """
-    number, num_lost, data, is_last = 0, 0, b"", False
-    damage, has_sound = "", False
-    while not is_last:
-        text = file.read(CHUNK)
-        data, is_last = data + text.encode(), not text
-        while data or is_last:
-            if parser.is_lost:
-                start = _UNIT_START.search(data)
-                end = start.start() if start else max(len(data) - _LONGEST_START, 0)
-                parser.line += data.count(b"\n", 0, end)
-                num_lost, data = num_lost + end, data[end:]
-                if start is None:
-                    break
-                parser.start()
-                num_lost = 0
-            data = parser.parse(data, is_last=is_last)
-            if not parser.is_lost:
-                break
+    number, num_lost, damage, has_sound = 0, 0, "", False
+    for piece in chain(_pieces(file), [None]):
+        parser.parse(piece or b"", is_last=piece is None)
+        num_lost = num_lost + len(piece or b"") if parser.is_lost and not parser.units else 0
         for unit in parser.units:
             damage = damage or (unit if isinstance(unit, str) else "")
             has_sound = has_sound or not isinstance(unit, str)
             number += 1
             yield number, unit
         parser.units.clear()
-        if damage and (num_lost > MAX_LINE or (is_last and not has_sound)):
+        if damage and (num_lost > MAX_LINE or (piece is None and not has_sound)):
             raise ValueError(f"damaged XML: {damage}")
 
 
@@ -324,10 +323,14 @@ def _blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
     has_id = has_text = False
     for number, line in enumerate(chain(lines, [""]), start=1):
         begins = re.match(r"\s*msg(?:ctxt|id)\b", line) is not None
-        if (has_text and (begins or line[:1] in "#")) or (has_id and begins):
+        is_foreign = _PO_START.match(line) is None
+        if (has_text and (begins or line[:1] in "#" or is_foreign)) or (has_id and begins):
             yield first, block
             first, block, size, has_id, has_text = 0, [], 0, False, False
         if line.startswith("#~"):  # an obsolete message
+            continue
+        if is_foreign and not first:  # such as a conflict marker of git
+            yield number, [line]
             continue
         if not first and line.strip() and not line.startswith("#"):
             first = number
@@ -344,7 +347,7 @@ def _blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
 
 def _po_texts(block: Sequence[str]) -> dict[str, str]:
     """Return the texts of a message by their keywords; none if a line is damaged."""
-    texts, keyword = dict[str, str](), ""
+    texts, keyword = dict[str, list[str]](), ""
     for line in block:
         if line[:1] in "#" or line.isspace():
             continue
@@ -352,8 +355,8 @@ def _po_texts(block: Sequence[str]) -> dict[str, str]:
         if found is None or found[1] in texts or not (found[1] or keyword):
             return {}
         keyword = found[1] or keyword
-        texts[keyword] = texts.get(keyword, "") + found[2]
-    return {key: _PO_ESCAPE.sub(_unescaped, text) for key, text in texts.items()}
+        texts.setdefault(keyword, []).append(found[2])
+    return {key: _PO_ESCAPE.sub(_unescaped, "".join(parts)) for key, parts in texts.items()}
 
 
 def _unescaped(escape: re.Match[str]) -> str:

@@ -10,6 +10,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, groupby
 from typing import NamedTuple
 
 from seq2seq.text.patterns import MINUS, PATTERNS, TRACE, UNIT, WORD
@@ -35,6 +36,8 @@ _INVISIBLE = dict.fromkeys(
     ]
 )
 _TRACE = re.compile(TRACE)
+_MANY = 1000
+"""Number of characters from which on a text may have very many marks on a letter."""
 
 
 def normalize(text: str) -> str:
@@ -52,7 +55,22 @@ def normalize(text: str) -> str:
         return spaced
     # An invisible character may have separated two spaces.
     visible = " ".join(spaced.translate(_INVISIBLE).split())
-    return unicodedata.normalize("NFC", visible)
+    return unicodedata.normalize("NFC", _with_marks_in_order(visible))
+
+
+def _with_marks_in_order(text: str) -> str:
+    """Decompose a long text, and put the marks of each letter into the order of NFC.
+
+    `unicodedata` does so too, but in a time that grows with the square of their number.
+    """
+    if len(text) < _MANY:
+        return text
+    decomposed = chain.from_iterable(unicodedata.normalize("NFD", letter) for letter in text)
+    runs = groupby(decomposed, key=lambda character: unicodedata.combining(character) > 0)
+    return "".join(
+        "".join(sorted(run, key=unicodedata.combining) if are_marks else run)
+        for are_marks, run in runs
+    )
 
 
 class ModelText(NamedTuple):

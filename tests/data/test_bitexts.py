@@ -2,9 +2,11 @@
 
 import bz2
 import gzip
+import json
 import lzma
 import re
 import sys
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -432,6 +434,24 @@ def test_a_placeholder_of_xliff_becomes_what_it_shows(tmp_path, xml, text):
     unit = f"<trans-unit><source>{xml}</source><target>x</target></trans-unit>"
 
     assert read(tmp_path, {"a.xlf": f"<xliff>{unit}</xliff>"})[2][0][1] == text
+
+
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [
+        ("a.csv", ["," * 500_000] * 30),
+        ("a.jsonl", [json.dumps({f"{row} {key}": "" for key in range(9000)}) for row in range(60)]),
+    ],
+)
+def test_few_rows_of_many_columns_are_in_memory(tmp_path, name, rows):
+    (tmp_path / name).write_text("\n".join(rows))
+    tracemalloc.start()
+
+    with pytest.raises(ValueError, match=r"no row can be read|choose .* 20 '"):
+        list(read_bitext([tmp_path / name], Languages(None, None)))
+
+    assert tracemalloc.get_traced_memory()[1] < 60 << 20
+    tracemalloc.stop()
 
 
 @pytest.mark.parametrize(

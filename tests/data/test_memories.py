@@ -41,8 +41,12 @@ def kept_and_faults(records):
         unit("<g>" * 400 + "x" + "</g>" * 400),
         f"<tu>{''.join(unit(str(each))[4:-6] for each in range(3000))}</tu>",
         unit("x " * 700_000),
+        unit("<![CDATA[a"),
+        unit("<!-- a"),
+        unit("<?a"),
+        unit("<ph x='a"),
     ],
-    ids=range(12),
+    ids=range(16),
 )
 def test_damage_costs_its_unit_of_a_memory(bad):
     assert kept_and_faults(read_tmx(StringIO(tmx(bad)), Languages(None, None))) == (
@@ -183,19 +187,29 @@ PLURALS = [("Hund", "dog"), ("Hunde", "dogs")]
         ('#| msgid "alt"\n\tmsgid\t"Hund"\nmsgstr"dog"\n', [("Hund", "dog")], []),
         ('msgid "a\\tb \\"c\\" \\\\n \\101"\nmsgstr "\\x41"\n', [('a\tb "c" \\n A', "A")], []),
         ('msgid "Hund"\nmsgstr "dog"\nmsgstr "dogs"\n', [], ["damaged"]),
-        ('\ndomain "x"\n\nmsgid "Hund"\nmsgstr "dog"\n', [], ["damaged"]),
+        ('\ndomain "x"\n\nmsgid "Hund"\nmsgstr "dog"\n', [("Hund", "dog")], ["damaged"]),
         (PLURAL.replace("[0]", "[2000000000]"), [], ["damaged"]),
         ('msgid Hund\nmsgstr "dog"\n', [], ["damaged"]),
         ('msgid "Hund\nmsgstr "dog"\n', [], ["damaged"]),
         ('msgid "Hund\\"\nmsgstr "dog"\n', [], ["damaged"]),
         ('msgid "Hund"\n', [], ["damaged"]),
         ('msgid "Hund"\nmsgstr ""\n' + f'"{"x" * 30}"\n' * 50_000, [], ["damaged"]),
+        (
+            '<<<<<<< HEAD\nmsgid "a"\nmsgstr "b"\n=======\nmsgid "a"\nmsgstr "c"\n>>>>>>> x\n',
+            [("a", "b"), ("a", "c")],
+            ["damaged"] * 3,
+        ),
+        (
+            'msgid "a"\n<<<<<<< HEAD\nmsgstr "b"\n=======\nmsgstr "c"\n>>>>>>> x\n',
+            [],
+            ["damaged"] * 4,
+        ),
         ('#~ msgid "alt"\n#~ msgstr "old"\n', [], []),
         ('msgctxt "x"\nmsgid "Hund"\nmsgstr "dog"\n', [("Hund", "dog")], []),
         ('msgid "Satz 1"\nmsgstr "sentence 1"\n', [GOOD[1]], []),
         (HEADER.replace("nplurals=2", "nplurals=2000000000"), [], []),
     ],
-    ids=range(19),
+    ids=range(21),
 )
 @pytest.mark.parametrize("between", ["", "\n"])
 def test_damage_costs_its_message_of_a_po_file(bad, kept, faults, between):

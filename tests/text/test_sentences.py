@@ -43,8 +43,12 @@ def test_only_spaces_are_lost(text):
     assert all(sentence.strip() for sentence in sentences) or len(sentences) == 1
 
 
-@pytest.mark.parametrize("text", [".", " ", ". ", "\u3002", "a", "a.", "I. ", "\u300c", ") ", "a@"])
+@pytest.mark.parametrize(
+    "text",
+    [".", " ", ". ", "\u3002", "a", "a.", "I. ", "\u300c", ") ", "a@", "\u0301\u0323", "\u0f73"],
+)
 def test_many_characters_take_no_time(text):
+    normalize(text * 100_000)
     split_sentences(text * 100_000)
     has_words(text * 100_000)
     split_marker(text * 100_000)
