@@ -116,7 +116,8 @@ SPLIT = """({texts, rules, habits, tags}) => {
 
 
 @pytest.mark.parametrize("habits", [TextHabits(), TextHabits(1.0, 0.0), TextHabits(0.0, 1.0)])
-def test_lines_are_split_as_by_the_translator(habits):
+@pytest.mark.parametrize("tags", [TAGS, ()], ids=["tags", "no tags"])
+def test_lines_are_split_as_by_the_translator(habits, tags):
     cases = json.loads(CASES.read_text(encoding="utf-8"))
     texts = [case[0] for name in ("split", "markers") for case in cases[name] if case[0].strip()]
     texts += ["<2de> - Ja. Nein. 7", " <2de><2> Ja. Nein.", "<2de> ", "<2de> Ja <2>. Nein."]
@@ -126,7 +127,7 @@ def test_lines_are_split_as_by_the_translator(habits):
         "numHeads": 1,
     }
     scripts = ("sentencepiece.js", "search.js", "sentences.js", "rules.js", "translator.js")
-    rules = TextRules(tags=TAGS)
+    rules = TextRules(tags=tags)
 
     found = run_scripts(
         *scripts,
