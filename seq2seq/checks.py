@@ -69,8 +69,11 @@ class OneOf:
     values: tuple[object, ...]
 
     def allows(self, value: object) -> bool:
-        """Return whether a value is one of the choices; 1 does not count as true."""
-        return any(value == each and type(value) is type(each) for each in self.values)
+        """Return whether a value, or each value of a list, is one of the choices; 1 does not count
+        as true."""
+        choices = [(type(each), each) for each in self.values]
+        values = value if isinstance(value, list) else [value]
+        return all((type(each), each) in choices for each in values)
 
     def __str__(self) -> str:
         return f"one of: {', '.join(map(as_yaml, self.values))}"
@@ -234,6 +237,20 @@ def _take_apart(hint: object) -> FieldType:
     return FieldType((known,), hint is NoneType, ())
 
 
+def check_value(key: str, value: object, hint: object) -> None:
+    """Check a value that is no field of a configuration as if it were one.
+
+    Args:
+        key: Its key, for the message.
+        value: The value.
+        hint: The type with its rules, such as `Count`.
+
+    Raises:
+        ValueError: The value has another type, or breaks a rule.
+    """
+    _check(key, value, _take_apart(hint))
+
+
 def _check(key: str, value: object, field_type: FieldType) -> object:
     """Return the value of a field; the name of an enumeration's member becomes the member.
 
@@ -248,14 +265,13 @@ def _check(key: str, value: object, field_type: FieldType) -> object:
     shown = repr(value) if isinstance(value, str) else as_yaml(value)
     hint = ", or null" if field_type.is_optional else ""
     if not any(_has_type(value, base) for base in field_type.bases):
-        meanings = " or ".join(map(_meaning, field_type.bases))
-        raise ValueError(f"{key}={shown} must be {meanings}{hint}")
-    for rule in field_type.rules:
-        if not rule.allows(value):
-            is_finite = not isinstance(value, float) or math.isfinite(value)
-            finite = "" if is_finite else "finite and "
-            raise ValueError(f"{key}={shown} must be {finite}{rule}{hint}")
-    return value
+        needed = " or ".join(map(_meaning, field_type.bases))
+    elif broken := [str(rule) for rule in field_type.rules if not rule.allows(value)]:
+        is_finite = not isinstance(value, float) or math.isfinite(value)
+        needed = broken[0] if is_finite else f"finite and {broken[0]}"
+    else:
+        return value
+    raise ValueError(f"{key}={shown} must be {needed}{hint}")
 
 
 def _has_type(value: object, base: type) -> bool:

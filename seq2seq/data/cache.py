@@ -328,12 +328,10 @@ def _encode_into(
             counts["pairs"] += len(pairs)
             counts["long_pairs"] += len(pairs) - len(kept)
             part_sizes.update(pairs[row].part for row in kept)
-        if counts["pairs"] == 0:
-            raise ValueError(f"{corpus.name}: the corpus has no pairs; give files with text")
         if counts["pairs"] == counts["long_pairs"]:
             raise ValueError(
-                f"{corpus.name}: none of {counts['pairs']} pairs is left, because each has a side "
-                f"longer than data.max_length={config.max_length}; raise it"
+                f"{corpus.path or corpus.name}: no pair is left of {corpus.num_lines}; pairs with "
+                f"a side longer than data.max_length={config.max_length}: {counts['long_pairs']}"
             )
         sizes = [part_sizes[part] for part in range(max(part_sizes) + 1)]
         writer.append("part_sizes", np.array(sizes))

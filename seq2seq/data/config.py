@@ -1,6 +1,5 @@
 """Configurations of parallel corpora and of tokenizers."""
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,10 +11,12 @@ from seq2seq.checks import (
     Count,
     FilePath,
     Name,
+    Positive,
     Range,
     VocabularySize,
     Weight,
     as_yaml,
+    check_value,
 )
 from seq2seq.files.paths import reading
 from seq2seq.special_tokens import SPECIAL_TOKENS
@@ -27,7 +28,6 @@ FileSets = Any
 
 SAMPLING_KEY = "sampling_alpha"
 """Key of `SentencePieceConfig` that does not change the tokenizers."""
-_KEYS = ("files", "weight", "tag")
 _EXAMPLE = "{news: {files: [my/a.de,my/a.en], weight: 2}, talks: [my/b.tsv]}"
 
 
@@ -122,15 +122,13 @@ class FilesConfig(DataConfig):
 
     def __post_init__(self) -> None:
         DataConfig.__post_init__(self)
-        for each in (*self.valid_sets(), *self.test_sets()):
-            if each.weight != 1:
-                raise ValueError(f"{each.key}.weight={each.weight}: only data.train has weights")
         if len(self.test_sets()) > 1:
             raise ValueError(
                 f"data.test names {len(self.test_sets())} sets, but a run scores one; translate "
                 "the other sets and score the translations with python -m seq2seq.cli.score"
             )
         self.train_sets()
+        self.valid_sets()
 
     def train_sets(self) -> list[FileSet]:
         """Return the training corpora."""
@@ -194,16 +192,17 @@ def _are_paths(value: object) -> TypeGuard[Sequence[str]]:
 def _read(key: str, name: str, value: object) -> FileSet:
     entry = value if isinstance(value, Mapping) else {"files": value}
     paths, weight, tag = entry.get("files"), entry.get("weight", 1.0), entry.get("tag")
-    if unknown := [each for each in entry if each not in _KEYS]:
-        raise ValueError(f"unknown key '{key}.{unknown[0]}'; one of: {', '.join(_KEYS)}")
+    is_scored = key.startswith(("data.valid", "data.test"))
+    keys = ("files", "tag") if is_scored else ("files", "tag", "weight")
+    if unknown := [each for each in entry if each not in keys]:
+        raise ValueError(f"unknown key '{key}.{unknown[0]}'; one of: {', '.join(keys)}")
     if not _are_paths(paths) or len(paths) not in (1, 2, 3) or not all(map(str.strip, paths)):
         raise ValueError(
             f"{key}={as_yaml(value)} must contain one to three paths; give a source and a "
             f"target file, {key}=[my/a.de,my/a.en], and perhaps a third of gold links, or one "
             f"tab-separated file, {key}=[my/a.tsv]"
         )
-    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
-        raise ValueError(f"{key}.weight={weight!r} must be a number above 0")
+    check_value(f"{key}.weight", weight, Positive)
     if tag is not None:
         tag = check_symbol(tag, key=f"{key}.tag")
     return FileSet(key=key, name=name, paths=tuple(paths), weight=float(weight), tag=tag)
@@ -252,11 +251,7 @@ class TokenizerConfig(Config, section="tokenizer"):
             )
         for symbol in self.user_symbols:
             check_symbol(symbol, key="tokenizer.user_symbols")
-        if len(set(self.user_symbols)) < len(self.user_symbols):
-            raise ValueError(
-                f"tokenizer.user_symbols=[{','.join(self.user_symbols)}] names a symbol twice"
-            )
-        num_fixed = len(SPECIAL_TOKENS) + len(self.user_symbols)
+        num_fixed = len(SPECIAL_TOKENS) + len(set(self.user_symbols))
         if self.vocabulary_size <= num_fixed:
             symbols = " and symbols" if self.user_symbols else ""
             raise ValueError(
@@ -286,15 +281,13 @@ def _check_protected(name: str) -> None:
 
 def check_symbol(symbol: object, *, key: str) -> str:
     """Return a text that a tokenizer can keep whole; raise ValueError for any other value."""
-    if not isinstance(symbol, str) or symbol.split() != [symbol]:
-        raise ValueError(f"{key}: {symbol!r} must be a string without spaces, such as '<2de>'")
-    if symbol != (visible := normalize(symbol)):
+    is_word = isinstance(symbol, str) and symbol.split() == [symbol] == [normalize(symbol)]
+    if not is_word or symbol in SPECIAL_TOKENS:
         raise ValueError(
-            f"{key}: {symbol!r} has invisible or decomposed characters; write {visible!r}"
+            f"{key}: {symbol!r} must be a string without spaces and without invisible or "
+            "decomposed characters, such as '<2de>', and no special token"
         )
-    if symbol in SPECIAL_TOKENS:
-        raise ValueError(f"{key}: {symbol!r} is a special token; choose another string")
-    return symbol
+    return str(symbol)
 
 
 @dataclass(kw_only=True, slots=True, repr=False)

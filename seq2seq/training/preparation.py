@@ -22,7 +22,6 @@ from seq2seq.data.quality import warn_of_shared
 from seq2seq.data.tokenizers.interface import (
     TokenizerPair,
     check_tags,
-    check_user_symbols,
     model_corpus,
     tokenizers_state,
     with_tags,
@@ -97,8 +96,6 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
     if tokenizers is None:
         symbols = with_tags(config.tokenizer, config.data)
         tokenizers = cached_tokenizers(symbols, corpora.train, config.data.cache_dir)
-    else:
-        check_user_symbols(config.tokenizer, tokenizers)
     check_tags(config.data, tokenizers)
     encoded = encode_corpus(corpora.train, tokenizers, config.data)
     links = None

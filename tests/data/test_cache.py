@@ -249,8 +249,8 @@ def test_unknown_tokens_are_counted(config, caplog):
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
-        ([], "valid: the corpus has no pairs; give files with text"),
-        ([("ab", "a"), ("a", "bc")], "none of 2 pairs is left, .* longer than data.max_length=1;"),
+        ([], "valid: no pair is left of 0;"),
+        ([("ab", "a"), ("a", "bc")], "valid: no pair is left of 2; .* data.max_length=1: 2$"),
     ],
 )
 def test_a_corpus_without_pairs_or_of_long_ones_alone_is_refused(config, pairs, message):

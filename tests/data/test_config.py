@@ -68,12 +68,15 @@ def test_one_corpus_or_several_are_read(value, expected):
         ),
         (
             {"news": {"files": ["a"], "wieght": 2}},
-            "unknown key 'data.train.news.wieght'; one of: files, weight, tag",
+            "unknown key 'data.train.news.wieght'; one of: files, tag, weight",
         ),
-        ({"files": ["a"], "weight": 0}, "data.train.weight=0 must be a number above 0"),
-        ({"files": ["a"], "weight": True}, "data.train.weight=True must be a number above 0"),
-        ({"files": ["a"], "weight": float("inf")}, "data.train.weight=inf must be a number above"),
-        ({"files": ["a"], "weight": "2x"}, "data.train.weight='2x' must be a number above 0"),
+        ({"files": ["a"], "weight": 0}, "data.train.weight=0 must be above 0"),
+        ({"files": ["a"], "weight": True}, "data.train.weight=true must be a number"),
+        (
+            {"files": ["a"], "weight": float("inf")},
+            "data.train.weight=inf must be finite and ",
+        ),
+        ({"files": ["a"], "weight": "2x"}, "data.train.weight='2x' must be a number"),
         ({"files": ["a"], "tag": 2}, "data.train.tag: 2 must be a string without spaces"),
     ],
 )
@@ -103,7 +106,7 @@ SEVERAL = {"news": {"files": ["a.de", "a.en"], "weight": 2, "tag": "<x>"}, "talk
         (
             FILES,
             {"valid": {"files": ["a.tsv"], "weight": 2}},
-            "data.valid.weight=2.0: only data.train has weights",
+            "unknown key 'data.valid.weight'; one of: files, tag",
         ),
         *(
             (config, {"vocabulary_size": 4}, "tokenizer.vocabulary_size=4 must be more than 4,")
@@ -113,11 +116,10 @@ SEVERAL = {"news": {"files": ["a.de", "a.en"], "weight": 2, "tag": "<x>"}, "talk
         *(
             (WORDS, {"user_symbols": symbols}, f"tokenizer.{message}")
             for symbols, message in [
-                ([""], "user_symbols: '' must be a string without spaces, such as '<2de>'"),
-                (["<2 de>"], "user_symbols: '<2 de>' must be a string without spaces, such as"),
-                (["<\u200b>"], "user_symbols: '<\\u200b>' has invisible or decomposed characters"),
-                (["</s>"], "user_symbols: '</s>' is a special token; choose another string"),
-                (["<a>", "<b>", "<a>"], "user_symbols=[<a>,<b>,<a>] names a symbol twice"),
+                ([""], "user_symbols: '' must be a string without spaces and "),
+                (["<2 de>"], "user_symbols: '<2 de>' must be a string without spaces and "),
+                (["<\u200b>"], "user_symbols: '<\\u200b>' must be a string without spaces and "),
+                (["</s>"], "user_symbols: '</s>' must be a string without spaces and "),
                 (["<a>", "<b>"], "vocabulary_size=6 must be more than 6, the number of special "),
             ]
         ),

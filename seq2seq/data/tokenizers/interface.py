@@ -234,6 +234,8 @@ def train_tokenizers(config: TokenizerConfig, corpus: Corpus | Sequence[Pair]) -
     """
     if isinstance(corpus, Sequence):
         corpus = Corpus.of(corpus)
+    if next(iter(corpus), None) is None:
+        raise ValueError(f"{corpus.path or corpus.name}: no line has a source and a target")
     rules = choose_rules(config, corpus)
     encoded = converted(
         model_corpus(corpus, rules),
@@ -269,7 +271,7 @@ def choose_rules(config: TokenizerConfig, corpus: Corpus) -> TextRules:
     own = (name[1:-1] for name in names if name not in PATTERNS)
     patterns = {f"own{number}": pattern for number, pattern in enumerate(own, start=1)}
     patterns |= {name: PATTERNS[name] for name in PATTERNS if name in names}
-    tags = tuple(config.user_symbols)
+    tags = tuple(dict.fromkeys(config.user_symbols))
     if not patterns:
         return TextRules(normalizes, tags=tags)
     kept = any_of(tags)
@@ -364,10 +366,7 @@ def tokenizers_from_state(state: dict[str, TokenizerState]) -> TokenizerPair:
 def _restore(state: TokenizerState) -> Tokenizer:
     kind = state["kind"]
     kinds = {each.kind: each for each in TOKENIZERS.values()}
-    if not isinstance(kind, str) or kind not in kinds:
-        known = ", ".join(sorted(kinds))
-        raise ValueError(f"unknown tokenizer kind {kind!r}; one of: {known}")
-    tokenizer = kinds[kind].restore(state)
+    tokenizer = kinds[str(kind)].restore(state)
     patterns, tags = state.get(_PATTERNS), state.get(_TAGS)
     if not (isinstance(patterns, dict) and isinstance(tags, list)):
         return tokenizer  # made without rules
@@ -394,20 +393,6 @@ def required_tags(data: DataConfig) -> list[str]:
 def _tags(data: DataConfig) -> list[str | None]:
     """Return the tag of each training corpus, or None for a corpus without a tag."""
     return [each.tag for each in data.train_sets()] if isinstance(data, FilesConfig) else [None]
-
-
-def check_user_symbols(config: TokenizerConfig, tokenizers: TokenizerPair) -> None:
-    """Check that tokenizers trained elsewhere keep the symbols of a configuration whole.
-
-    Raises:
-        ValueError: A symbol is not in the tokenizers.
-    """
-    for symbol in config.user_symbols:
-        if symbol not in tokenizers.source.rules.tags:
-            raise ValueError(
-                f"tokenizer.user_symbols: {symbol} is not a symbol of the checkpoint's "
-                "tokenizers; remove it, or train a model with it from the start"
-            )
 
 
 def check_tags(data: DataConfig, tokenizers: TokenizerPair) -> None:

@@ -2,7 +2,6 @@
 
 import logging
 import random
-import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -23,6 +22,7 @@ from seq2seq.data.tokenizers.interface import (
     register_tokenizer,
     word_indices,
 )
+from seq2seq.files.paths import reading
 from seq2seq.runtime.numerics import derive_seed
 from seq2seq.special_tokens import BOS, EOS, PAD, SPACE_LABEL, SPECIAL_TOKENS, UNK, UNKNOWN_SURFACE
 from seq2seq.text.rules import IDENTITY, NO_TEXT, ModelText, split_words
@@ -182,14 +182,15 @@ def _train_side(
     config: SentencePieceConfig, lines: Iterable[str], *, label: str, symbols: Sequence[str]
 ) -> SentencePieceTokenizer:
     sample = _sample(lines, label=label)
+    size = config.vocabulary_size
     has_rules = config.normalization in (Normalization.nmt_nfkc, Normalization.nmt_nfkc_cf)
     model = BytesIO()
-    try:
+    with reading(f"{label}: tokenizer.vocabulary_size={size}"):
         SentencePieceTrainer.train(
             sentence_iterator=iter(sample),
             model_writer=model,
             model_type=config.name,
-            vocab_size=config.vocabulary_size,
+            vocab_size=size,
             hard_vocab_limit=False,
             character_coverage=1.0,
             # SentencePiece's rules with "nmt" would make the joiner U+200C, which Persian needs, a
@@ -209,10 +210,8 @@ def _train_side(
             num_threads=4,  # another number would change the rounding of unigram training
             minloglevel=2,  # only errors
         )
-    except RuntimeError as error:
-        raise ValueError(_training_error(config, error, label=label)) from error
     tokenizer = SentencePieceTokenizer(model.getvalue())
-    if len(tokenizer) < config.vocabulary_size:
+    if len(tokenizer) < size:
         logger.info(
             "%s: the vocabulary has %d tokens, fewer than tokenizer.vocabulary_size allows",
             label,
@@ -234,21 +233,6 @@ def _sample(lines: Iterable[str], *, label: str) -> list[str]:
         place = int(generator.random() * num_lines)
         if place < _MOST_LINES:
             sample[place] = line
-    if not any(sample):
-        raise ValueError(f"{label}: no text to train a tokenizer on; give a corpus with pairs")
     if num_lines > _MOST_LINES:
         logger.info("%s: the tokenizer is trained on %d of %d lines", label, _MOST_LINES, num_lines)
     return sample
-
-
-def _training_error(config: SentencePieceConfig, error: RuntimeError, *, label: str) -> str:
-    too_small = re.search(r"required_chars\. \d+ vs (\d+)", str(error))
-    if too_small:
-        return (
-            f"tokenizer.vocabulary_size={config.vocabulary_size} is too small for {label}, which "
-            f"has {too_small[1]} single characters and special tokens; raise it"
-        )
-    return (
-        f"{label}: SentencePiece cannot train a {config.name} model with "
-        f"tokenizer.vocabulary_size={config.vocabulary_size}; choose another size ({error})"
-    )

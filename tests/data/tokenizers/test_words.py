@@ -1,6 +1,7 @@
 """Words and characters are chosen by frequency, split and joined by rules, and have vectors."""
 
 import logging
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from seq2seq.data.tokenizers.words import (
     marking,
     split_function,
 )
+from seq2seq.files.paths import ReadingError
 from seq2seq.special_tokens import UNK
 from seq2seq.text.rules import SYMBOLS, restore
 
@@ -133,11 +135,6 @@ def test_symbols_of_spans_are_tokens_of_their_own_with_exact_spaces():
     assert restore(source.decode(ids), spans) == line
 
 
-def test_rules_for_a_language_that_moses_lacks_are_refused():
-    with pytest.raises(ValueError, match="Moses has no rules for the language 'source'; one of: a"):
-        split_function(Splitter.moses, language="source")
-
-
 def test_basic_english_splits_the_english_side_only():
     config = replace(CONFIG, splitter="basic_english")
     corpus = list_corpus([("Ein Hund: (ja)", "A dog: (yes)")])
@@ -211,17 +208,17 @@ def test_languages_without_moses_rules_use_english_ones_with_a_warning(caplog):
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (["hund 1 2 3", "katze 4 5"], "is not a file of word vectors; each line must have a word"),
-        (["hund eins zwei drei"], "is not a file of word vectors"),
-        ([], "is not a file of word vectors"),
-        (["hund"], "is not a file of word vectors"),
-        (["hund 1 2"], "has vectors of size 2, but the embedding has 3; set the"),
-        (["hund 1 nan 3"], "has a vector with a number that is not finite"),
+        (["maus 1 2 3", "hund 4 5"], r"got \[3\] at entry 0 and \[2\]"),
+        (["hund eins zwei drei"], "could not convert string to float: 'eins'"),
+        (["hund"], r"got \[3\] at entry 0 and \[0\]"),
+        (["hund 1 nan 3"], "a number is not finite"),
     ],
 )
 def test_a_file_without_vectors_of_the_size_is_refused(tmp_path, lines, message):
-    with pytest.raises(ValueError, match=message):
-        load_vectors(vectors_file(tmp_path, *lines), vocabulary("hund"), 3)
+    path = vectors_file(tmp_path, *lines)
+
+    with pytest.raises(ReadingError, match=f"^{re.escape(str(path))}: .*{message}"):
+        load_vectors(path, vocabulary("hund"), 3)
 
 
 @pytest.mark.parametrize(
