@@ -23,7 +23,7 @@ with imports_in_one_line():
     import numpy.typing as npt
     from tqdm import tqdm
 
-    from seq2seq.checks import Config, FilePath, FilePaths, Name, Range
+    from seq2seq.checks import Config, FilePath, FilePaths, Name, OneOf, Range
     from seq2seq.cli.command_line import run_command
     from seq2seq.data.bitexts import Row, read_bitext
     from seq2seq.data.memories import Languages
@@ -93,15 +93,9 @@ class PrepareConfig(Config):
     test: Annotated[int, Range(0)] | None
     """Number of pairs in the test set; None: 5%, at most 1,000."""
     markup: Markup
-    keep: list[str]
+    keep: Annotated[list[str], OneOf(_KEEPABLE)]
     """Kinds of faulty pairs to keep: header, long, ratio, equal, swapped, language, numbers,
     duplicate; by default, all are dropped."""
-
-    def __post_init__(self) -> None:
-        Config.__post_init__(self)
-        for name in self.keep:
-            if name not in _KEEPABLE:
-                raise ValueError(f"keep={name}: it must be one of: {', '.join(_KEEPABLE)}")
 
 
 class Spool:

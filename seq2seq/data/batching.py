@@ -445,13 +445,9 @@ def make_batch(source_ids: Sequence[Sequence[int]], target_ids: Sequence[Sequenc
         >>> batch.source_ids.tolist(), batch.target_ids.tolist()
         ([[5, 6, 3], [7, 3, 0]], [[8, 3, 0], [9, 5, 3]])
     """
-    if not len(source_ids) == len(target_ids) > 0:
-        raise ValueError(
-            f"sources: {len(source_ids)}, targets: {len(target_ids)}; give at least one pair, and "
-            "one target for each source"
-        )
-    places = np.arange(len(source_ids))
-    return collate(EncodedCorpus(IdRows.of(source_ids), IdRows.of(target_ids), places), places)
+    sources, targets = zip(*zip(source_ids, target_ids, strict=True), strict=True)
+    places = np.arange(len(sources))
+    return collate(EncodedCorpus(IdRows.of(sources), IdRows.of(targets), places), places)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 """Read pairs of sentences from text files, tables and translation memories, as a stream of rows."""
 
-import contextlib
 import csv
 import json
 import logging
@@ -18,10 +17,10 @@ from typing import NamedTuple, TypeVar
 from seq2seq.checks import counted
 from seq2seq.data.files import languages_of_files
 from seq2seq.data.memories import Languages, Record, read_po, read_tmx, read_xliff
+from seq2seq.files.paths import reading
 from seq2seq.files.text import (
     MAX_LINE,
     check_is_plain,
-    missing_package,
     open_characters,
     parallel,
     too_long,
@@ -103,7 +102,7 @@ def read_bitext(
     for path, kind, known in zip(paths, kinds, is_known, strict=True):
         if not known and len(paths) > 1:
             raise ValueError(f"input={path}: {_FORMS}")
-        with _naming(path):
+        with reading(path):
             if kind in _MEMORIES:
                 place = f"{path}:" if kind == ".po" else f"{path}, entry "
                 for number, source, target, fault in _MEMORIES[kind](path, languages):
@@ -111,16 +110,6 @@ def read_bitext(
             else:
                 cells = _TABLES.get(kind, _split_at_tabs)(path)
                 yield from map(_checked, _read_table(path, cells, columns, languages))
-
-
-@contextlib.contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Name the file in an error about its content."""
-    try:
-        yield
-    except (ValueError, csv.Error) as error:
-        message = str(error)
-        raise ValueError(message if str(path) in message else f"{path}: {message}") from error
 
 
 def _checked(row: Row) -> Row:
@@ -331,10 +320,8 @@ def _as_text(value: object) -> str:
 
 def _read_sheet(path: Path) -> _Cells:
     """Read a spreadsheet in a process of its own, which bounds the memory."""
-    try:
-        import python_calamine  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise missing_package(f"reading {path}", error) from error
+    import python_calamine  # noqa: F401  # the process needs it
+
     script = Path(__file__).with_name("spreadsheet.py")
     with subprocess.Popen(
         [sys.executable, str(script), str(path)],

@@ -44,14 +44,10 @@ def expand_home(path: str | Path, *, key: str) -> Path:
         key: Configuration key of the path, for the message.
 
     Raises:
-        ValueError: There is no user of this name.
+        ReadingError: There is no user of this name.
     """
-    try:
+    with reading(f"{key}={path}"):
         return Path(path).expanduser()
-    except RuntimeError as error:
-        raise ValueError(
-            f"{key}={path}: {Path(path).parts[0]} is not a home directory; write the full path"
-        ) from error
 
 
 def expand_patterns(paths: Iterable[str], *, key: str, only_directories: bool = False) -> list[str]:

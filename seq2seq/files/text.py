@@ -114,8 +114,6 @@ def open_text(path: Path) -> Iterator[BinaryIO]:
             yield cast(BinaryIO, file)
     except _DAMAGE as error:
         raise ReadingError(path, error) from error
-    except ModuleNotFoundError as error:
-        raise missing_package(f"reading {path}", error) from error
 
 
 @contextlib.contextmanager
@@ -165,13 +163,6 @@ def _known_encoding(name: str, path: Path) -> str:
     return "utf-8-sig"
 
 
-def missing_package(task: str, error: ModuleNotFoundError) -> ModuleNotFoundError:
-    """Return the error for a package of the extra `prepare` that is not installed."""
-    return ModuleNotFoundError(
-        f"{task} needs {error.name}; run: pip install 'attention-seq2seq[prepare]'"
-    )
-
-
 def count_lines(path: Path, *, name: str) -> int:
     """Return the number of lines of a plain or .gz file, which messages call `name`.
 
@@ -216,23 +207,24 @@ _PACKED = (b"\x1f\x8b", b"BZh91AY&SY", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"PK\x0
 
 
 def check_is_text(name: str, start: bytes) -> None:
-    r"""Raise ValueError if a file is UTF-16 or compressed, or if `\r` alone ends its lines.
+    r"""Raise ReadingError if a file is UTF-16 or compressed, or if `\r` alone ends its lines.
 
     Args:
         name: Name of the file in messages.
         start: The first line with its end, or more.
     """
     if start.startswith(_PACKED):
-        raise ValueError(
-            f"{name} is compressed; unpack it, or end its name in .gz if it is gzip, or in .xlsx "
+        fault = (
+            "the file is compressed; unpack it, or end its name in .gz if it is gzip, or in .xlsx "
             "or .ods if it is a spreadsheet for seq2seq-prepare"
         )
-    if encoding := _wide_encoding(start):
-        raise ValueError(
-            f"{name} is {encoding}, not UTF-8; convert it with iconv -f {encoding} -t UTF-8"
-        )
-    if b"\n" not in start and b"\r" in start.removesuffix(b"\r"):
-        raise ValueError(rf"{name}: its lines end in \r alone; convert them with tr '\r' '\n'")
+    elif encoding := _wide_encoding(start):
+        fault = f"the text is {encoding}, not UTF-8; convert it with iconv -f {encoding} -t UTF-8"
+    elif b"\n" not in start and b"\r" in start.removesuffix(b"\r"):
+        fault = r"the lines end in \r alone; convert them with tr '\r' '\n'"
+    else:
+        return
+    raise ReadingError(name, ValueError(fault))
 
 
 _FORMATS = (
@@ -273,12 +265,13 @@ def _wide_encoding(start: bytes) -> str | None:
     return "UTF-16LE" if start[1::2].count(0) > start[::2].count(0) else "UTF-16BE"
 
 
-def too_long(name: str, number: int) -> ValueError:
+def too_long(name: str, number: int) -> ReadingError:
     """Return the error for a line of more than `MAX_LINE` bytes."""
-    return ValueError(
-        f"{name}:{number}: the line has more than {MAX_LINE:,} bytes, the limit; put one "
-        "sentence on each line, or check that the file is text"
+    fault = (
+        f"the line has more than {MAX_LINE:,} bytes, the limit; put one sentence on each line, or "
+        "check that the file is text"
     )
+    return ReadingError(f"{name}:{number}", ValueError(fault))
 
 
 def unpacked_name(path: Path) -> str:

@@ -142,7 +142,7 @@ def test_short_texts_have_no_language_of_their_own(tmp_path, capsys):
     ("keys", "message"),
     [
         (["output=null"], "output needs a value; give output=DIRECTORY, or check=true"),
-        (["keep=[empty]"], "keep=empty: it must be one of: header, long,"),
+        (["keep=[empty]"], "keep=\\[.empty.\\] must be one of: header, long,"),
         (
             ["valid=399", "test=3"],
             "401 of 401 pairs have a source .* too few for valid=399 and test=3",

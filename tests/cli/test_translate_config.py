@@ -30,7 +30,7 @@ from tiny_translator import make_translate_config
             "output=c would overwrite the file of output=c",
         ),
         *(
-            ({key: "~nobodyatall/a"}, f"^{key}=~nobodyatall/a: ~nobodyatall is not a home")
+            ({key: "~nobodyatall/a"}, f"^{key}=~nobodyatall/a: Could not determine")
             for key in (
                 "input",
                 "output",

@@ -202,7 +202,7 @@ def test_batches_by_length_go_from_long_to_short_sources():
 
 @pytest.mark.parametrize(("sources", "targets"), [([], []), ([[5]], []), ([[5]], [[5], [6]])])
 def test_a_batch_needs_one_target_for_each_source(sources, targets):
-    with pytest.raises(ValueError, match=rf"sources: {len(sources)}, targets: {len(targets)};"):
+    with pytest.raises(ValueError, match=r"not enough values|is shorter|is longer"):
         make_batch(sources, targets)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from seq2seq.config.composition import describe_error
 from seq2seq.data.bitexts import read_bitext
 from seq2seq.data.memories import Languages
 
@@ -463,7 +464,7 @@ def test_few_rows_of_many_columns_are_in_memory(tmp_path, name, rows):
         ({"a.yaml": "x: y"}, {}, "a.yaml: a .yaml file is not plain text"),
         (dict.fromkeys("abc", "x"), {}, r"a: give a source and a target file by themselves, "),
         ({"a": "x\n", "b": ""}, {}, "b ends before line 1, but .*a goes on;"),
-        ({"a": "Hund".encode("utf-16-be"), "b": "x"}, {}, "a is UTF-16"),
+        ({"a": "Hund".encode("utf-16-be"), "b": "x"}, {}, "a: the text is UTF-16"),
         ({"a.tsv": "a\tb", "b": "x"}, {}, "b: give a source and a target file by themselves"),
         ({"a.tsv": "x\ty\tz"}, {}, "choose the source and the target .*: 1 'x', 2 'y', 3 'z'"),
         ({"a.tsv": "x\ty"}, {"columns": ["x", "q"]}, "choose the source and the target"),
@@ -473,11 +474,15 @@ def test_few_rows_of_many_columns_are_in_memory(tmp_path, name, rows):
         ({"a.tmx": "<tmx>"}, {}, "a.tmx: damaged XML: no element found"),
         ({"a.csv": "Ja, ein;Yes a\n"}, {}, r"a\.csv: two separators give equally"),
         ({"a.csv": "Ja\rein,Yes\n"}, {}, r"a\.csv: no row can be read"),
-        ({"a.tsv": "Hund\tdog\n".encode("utf-16-le")}, {}, "a.tsv is UTF-16LE, .* -f UTF-16LE"),
+        (
+            {"a.tsv": "Hund\tdog\n".encode("utf-16-le")},
+            {},
+            "a.tsv: the text is UTF-16LE, .* -f UTF-16LE",
+        ),
         (
             {"a.tsv": gzip.compress(b"ja\tyes\n")},
             {},
-            r"a\.tsv is compressed; unpack it, or ",
+            r"a\.tsv: the file is compressed; unpack it, or ",
         ),
         (
             {"a": "x\n", "b": "y\n"},
@@ -513,8 +518,12 @@ def test_a_missing_package_is_named(tmp_path, monkeypatch, ending, package):
     (tmp_path / f"a{ending}").write_bytes(b"")
     monkeypatch.setitem(sys.modules, package, None)
 
-    with pytest.raises(ModuleNotFoundError, match=rf"a{ending} needs {package}; run: pip install"):
+    with pytest.raises(ValueError, match=package) as caught:
         list(read_bitext([tmp_path / f"a{ending}"], Languages(None, None)))
+
+    assert describe_error(caught.value).endswith(
+        f"a{ending}: this needs the package {package}; install it with pip"
+    )
 
 
 @pytest.mark.parametrize("encoding", ["hex", "punycode", "ascii", "undefined", "iso-8859-2", "x"])

@@ -79,7 +79,7 @@ def test_a_byte_order_mark_of_utf16_is_an_error_before_any_line(encoding):
         next(iter(LineReader(content, name="input=a.txt")))
 
     assert str(caught.value) == (
-        "input=a.txt is UTF-16, not UTF-8; convert it with iconv -f UTF-16 -t UTF-8"
+        "input=a.txt: the text is UTF-16, not UTF-8; convert it with iconv -f UTF-16 -t UTF-8"
     )
 
 
@@ -94,7 +94,7 @@ def test_a_byte_order_mark_of_utf16_is_an_error_before_any_line(encoding):
     ],
 )
 def test_lines_that_end_in_carriage_returns_alone_are_an_error(content):
-    with pytest.raises(ValueError, match=r"^input=a.txt: its lines .* tr '\\r' '\\n'"):
+    with pytest.raises(ValueError, match=r"^input=a.txt: the lines .* tr '\\r' '\\n'"):
         lines_of(content)
 
 
