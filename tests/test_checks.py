@@ -24,6 +24,7 @@ from seq2seq.checks import (
 from seq2seq.cli.command_line import load_command
 from seq2seq.cli.score import ScoreConfig
 from seq2seq.config.schema import load_config
+from seq2seq.data.config import CharactersConfig
 from seq2seq.search.config import BeamConfig, EarlyStopping
 from seq2seq.search.registry import decoding_config_types
 
@@ -132,8 +133,10 @@ def test_an_unknown_member_is_refused_with_the_choices() -> None:
 def test_a_name_of_a_member_reaches_the_rules_between_fields() -> None:
     assert UniformConfig(normalizer="softmax") == UniformConfig()
 
-    with pytest.raises(ValueError, match=r"^attention\.normalizer=sparsemax changes nothing"):
-        UniformConfig(normalizer="sparsemax")
+    with pytest.raises(ValueError, match=r"^tokenizer\.normalization=nmt_nfkc has rules of"):
+        CharactersConfig(
+            name="characters", vocabulary_size=9, min_frequency=1, normalization="nmt_nfkc"
+        )
 
 
 def test_a_blank_text_is_refused() -> None:

@@ -128,11 +128,6 @@ class Run:
                 pair.
         """
         directory = self._directory
-        if not directory.text(split, "src").is_file():
-            known = sorted(path.stem for path in self.path.glob("*.src"))
-            raise FileNotFoundError(
-                f"{self.path} has no {split}.src; its sets are {', '.join(known)}"
-            )
         path = directory.text(split, "gold")
         kinds = ("src", "hyp", "ref", *(["gold"] if path.exists() else []))
         texts = directory.read_texts(split, kinds)
@@ -236,15 +231,8 @@ class Run:
         )
 
     def gold(self, split: str = "test") -> list[GoldLinks]:
-        """Return the gold links of a set; see `pairs`.
-
-        Raises:
-            ValueError: The set has no gold links.
-        """
-        found = [pair.gold for pair in self.pairs(split) if pair.gold is not None]
-        if not found:
-            raise ValueError(f"{self.path} has no gold links for its {split} set")
-        return found
+        """Return the gold links of a set, an empty list if it has none; see `pairs`."""
+        return [pair.gold for pair in self.pairs(split) if pair.gold is not None]
 
 
 def load_run(path: str | Path, *, device: Device | str = Device.auto) -> Run:
@@ -259,13 +247,7 @@ def load_run(path: str | Path, *, device: Device | str = Device.auto) -> Run:
         ValueError: A file is damaged, or the configuration cannot be read, for example because it
             names an attention type of a plug-in; see `seq2seq.load_plugins`.
     """
-    directory = RunDirectory(expand_home(path, key="run"))
-    for file in (directory.config, directory.results):
-        if not file.is_file():
-            raise FileNotFoundError(
-                f"run={path} has no {file.name}; give the directory of a single run that has ended"
-            )
-    return Run(directory.path, device=device)
+    return Run(expand_home(path, key="run"), device=device)
 
 
 @dataclass(kw_only=True, slots=True)

@@ -5,7 +5,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -23,9 +23,6 @@ class AttentionConfig(Config, section="attention"):
     options.
     """
 
-    compares_keys: ClassVar[bool] = True
-    """Whether the weights depend on the query and the keys."""
-
     name: str
     """Name of the type in the registry, as in `attention=additive`."""
     dropout: Probability = 0.0
@@ -33,15 +30,6 @@ class AttentionConfig(Config, section="attention"):
     normalizer: Normalizer = Normalizer.softmax
     """Function that turns scores into weights: softmax, or for sparse weights sparsemax or
     entmax15."""
-
-    def __post_init__(self) -> None:
-        Config.__post_init__(self)
-        if not self.compares_keys and self.normalizer is not Normalizer.softmax:
-            raise ValueError(
-                f"attention.normalizer={self.normalizer.name} changes nothing with "
-                f"attention={self.name}, which compares no keys; choose another attention or "
-                "attention.normalizer=softmax"
-            )
 
 
 AttentionState = tuple[Tensor, ...]
@@ -106,16 +94,8 @@ class Attention(nn.Module, ABC):
             keys: Keys, (B, S, K); encoder states in the translator.
             valid: Lengths or a mask of the keys, as in `masked_softmax`; None if all are real.
             values: Values, (B, S, V); None if they are the keys.
-
-        Raises:
-            ValueError: The number of values differs from the number of keys.
         """
         values = keys if values is None else values
-        if values.shape[:2] != keys.shape[:2]:
-            raise ValueError(
-                f"values of shape {tuple(values.shape)} do not fit keys of shape "
-                f"{tuple(keys.shape)}; give one value for each key"
-            )
         if valid is None:
             valid = torch.ones(keys.shape[:2], dtype=torch.bool, device=keys.device)
         elif valid.dtype != torch.bool:

@@ -1,7 +1,6 @@
 """The baselines of a comparison: no attention, and the same weight for every position."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -17,8 +16,6 @@ from seq2seq.attention.base import (
 @dataclass(kw_only=True, slots=True, repr=False)
 class NoAttentionConfig(AttentionConfig):
     """Options of `NoAttention`."""
-
-    compares_keys: ClassVar[bool] = False
 
     name: str = "none"
 
@@ -68,8 +65,6 @@ class NoAttention(Attention):
 @dataclass(kw_only=True, slots=True, repr=False)
 class UniformConfig(AttentionConfig):
     """Options of `UniformAttention`."""
-
-    compares_keys: ClassVar[bool] = False
 
     name: str = "uniform"
 

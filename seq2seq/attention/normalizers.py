@@ -65,19 +65,15 @@ def fit_mask(valid: Tensor, scores_shape: tuple[int, ...]) -> Tensor:
     Raises:
         ValueError: The scores have the wrong number of axes, or `valid` does not fit them.
     """
-    if len(scores_shape) not in (3, 4):
-        raise ValueError(
-            f"attention: scores have shape {tuple(scores_shape)}, but need (B, T, S) or, with "
-            "heads, (B, N, T, S); add the missing axes with scores.view(...)"
-        )
     mask = valid if valid.dtype == torch.bool else lengths_to_mask(valid, scores_shape[-1])
     batch, targets, sources = scores_shape[0], *scores_shape[-2:]
     fitting = ((batch, sources), (batch, targets, sources))
-    if mask.shape not in fitting:
+    if len(scores_shape) not in (3, 4) or mask.shape not in fitting:
         kind = "a mask" if valid.dtype == torch.bool else "lengths"
         raise ValueError(
             f"attention: {kind} of shape {tuple(valid.shape)} does not fit scores of shape "
-            f"{tuple(scores_shape)}; give lengths (B,) or (B, T) or a mask (B, S) or (B, T, S)"
+            f"{tuple(scores_shape)}; give scores (B, T, S) or (B, N, T, S), and lengths (B,) or "
+            "(B, T) or a mask (B, S) or (B, T, S)"
         )
     if mask.dim() == 2:
         mask = mask.unsqueeze(1)  # (B, 1, S)

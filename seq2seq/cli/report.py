@@ -55,11 +55,9 @@ def report(config: ReportConfig) -> None:
     interventions = list(map(find_intervention, config.interventions))
     found = expand_patterns(config.sweeps, key="sweeps", only_directories=True)
     sweeps = list(map(Path, found))
-    if config.output is None:
-        if len(sweeps) > 1:
-            raise ValueError("several directories were given; add output=DIRECTORY")
-        if is_run(sweeps[0]):
-            raise ValueError(f"{sweeps[0]} is a single run, not a sweep; add output=DIRECTORY")
+    if config.output is None and (len(sweeps) > 1 or is_run(sweeps[0])):
+        names = ", ".join(map(str, sweeps))
+        raise ValueError(f"sweeps={names}: not a single sweep; add output=DIRECTORY")
     output = expand_home(config.output or sweeps[0], key="output")
     runs = read_runs(sweeps)
     with equal_messages_once():

@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
-from importlib.util import find_spec
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from seq2seq.checks import counted
@@ -16,7 +16,7 @@ from seq2seq.runtime.process import imports_in_one_line
 with imports_in_one_line("serve"):
     from seq2seq.cli.command_line import run_command
     from seq2seq.export.folder import CHECKPOINT, RUNTIME, is_exported, read_runtime
-    from seq2seq.files.paths import expand_home, file_sha256
+    from seq2seq.files.paths import expand_home, file_sha256, reading
     from seq2seq.files.text import open_lines
     from seq2seq.inference.translations import Translation
     from seq2seq.runtime.devices import Device, Precision
@@ -54,8 +54,7 @@ def serve(config: ServeConfig) -> None:
         from seq2seq.serving.app import Service
         from seq2seq.serving.server import bind, raise_file_limit, serve_until_stopped
 
-        if find_spec("python_multipart") is None:  # which a request may need
-            raise ModuleNotFoundError(name="python_multipart")
+        import_module("python_multipart")  # which a request may need
     # These warnings are for lines of files; a request gets the same counts in its answer.
     logging.getLogger("seq2seq.inference").setLevel(logging.ERROR)
     logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it logs damaged bodies
@@ -73,12 +72,7 @@ def load_model(path: str, config: ServeConfig) -> dict[Pair, Model]:
     """Load a model for each pair of languages that its run was configured with."""
     load, file = (_load_exported, RUNTIME) if is_exported(path) else (_load_checkpoint, CHECKPOINT)
     found = expand_home(path, key="checkpoint").resolve()
-    try:
-        functions = load(path, config)
-    except ModuleNotFoundError as error:
-        raise ValueError(
-            f"checkpoint={path} needs {error.name}; run: pip install '.[serve]' in a checkout"
-        ) from error
+    functions = load(path, config)
     is_folder = found.is_dir()
     name = found.name if is_folder else f"{found.parent.name}/{found.name}"
     sha256 = file_sha256(found / file if is_folder else found)
@@ -102,10 +96,8 @@ def _load_checkpoint(path: str, config: ServeConfig) -> "Mapping[Pair, Translate
         numerics=choose_numerics(config.device, config.precision),
         habits=checkpoint.habits,
     )
-    try:
+    with reading(f"checkpoint={path}"):
         tags = language_pairs(checkpoint.config.data)
-    except ValueError as error:
-        raise ValueError(f"checkpoint={path}: {error}") from error
     return {
         pair: partial(_translate_tagged, translator, config.batch_size, f"{tag} " if tag else "")
         for pair, tag in tags.items()
@@ -136,8 +128,8 @@ def _load_exported(path: str, config: ServeConfig) -> "Mapping[Pair, Translate[T
 
     if config.precision is not Precision.fp32 or config.device is Device.cuda:
         raise ValueError(
-            f"device={config.device.name} and precision={config.precision.name} do not fit "
-            f"checkpoint={path}: an exported folder has its own precision, and runs on the CPU"
+            f"device={config.device.name} and precision={config.precision.name} do not fit an "
+            "exported folder, which has its own precision and runs on the CPU"
         )
     runtime = read_runtime(expand_home(path, key="checkpoint"))
     translator = OnnxTranslator.load(path, threads=config.threads or 1)

@@ -20,7 +20,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from seq2seq.analysis.interventions import find_intervention
-from seq2seq.checks import visible
+from seq2seq.checks import check_value, visible
 from seq2seq.cli.command_line import errors_in_one_line
 from seq2seq.config.composition import USER_ERRORS, describe_error, quote_value
 from seq2seq.files.lock import DirectoryInUseError, DirectoryLock
@@ -103,9 +103,7 @@ class StudySummary(Callback):
         assert isinstance(content, dict)
         with errors_in_one_line():  # Hydra would turn an error into a warning
             list(map(find_intervention, self.interventions))  # raises before hours of training
-            if not isinstance(self.attributions, bool):
-                key = f"hydra.callbacks.study.attributions={self.attributions}"
-                raise ValueError(f"{key} must be true or false")
+            check_value("hydra.callbacks.study.attributions", self.attributions, bool)
             if content["resume"] and "${now:" in str(content["hydra"]["sweep"]["dir"]):
                 resume = f"resume={content['resume']}".lower()
                 raise ValueError(

@@ -248,8 +248,6 @@ def _directory_of_plots(config: TranslateConfig) -> Path | None:
     if config.attention_plot is None:
         return None
     directory = expand_home(config.attention_plot, key="attention_plot")
-    if directory.is_file():
-        raise ValueError(f"attention_plot={directory} is a file; name a directory")
     directory.mkdir(parents=True, exist_ok=True)
     return directory
 

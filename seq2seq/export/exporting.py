@@ -105,8 +105,6 @@ def check_output(path: Path, *, is_ours: bool, overwrite: bool) -> None:
         is_ours: Whether an existing output counts as an earlier export.
         overwrite: Whether an earlier export is replaced.
     """
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"output={path}: there is no directory {path.parent}; make it")
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return
     if not is_ours:

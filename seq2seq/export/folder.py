@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from seq2seq.checks import Config, Name, Range, Texts
-from seq2seq.files.paths import expand_home, file_sha256
+from seq2seq.files.paths import expand_home, file_sha256, reading
 from seq2seq.search.config import BeamConfig, DecodingConfig, GreedyConfig
 from seq2seq.text.rules import TextRules
 
@@ -95,31 +95,19 @@ def read_runtime(folder: Path) -> Runtime:
     """Read runtime.json, and check the files that `OnnxTranslator` reads.
 
     Raises:
-        FileNotFoundError: The folder does not exist.
-        ValueError: The folder was not exported, is damaged, or is from another version.
+        FileNotFoundError: A file does not exist.
+        ReadingError: The folder was not exported, is damaged, or is from another version.
     """
-    path = folder / RUNTIME
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"{folder}: no folder with a {RUNTIME}; give one that seq2seq-export wrote"
-        )
-    try:
-        content = json.loads(path.read_bytes())
+    with reading(folder):
+        content = json.loads((folder / RUNTIME).read_bytes())
         if content["format"] != FORMAT:
             raise ValueError(f"it has format {content['format']}, but this version reads {FORMAT}")
         search = _SEARCHES[content["decoding"]["name"]](**content["decoding"])
         check_decoding(search)
         runtime = Runtime(**content | {"decoding": search})
         for name in _READ:
-            if not (folder / name).is_file():
-                raise ValueError(f"it lacks {name}")
             if file_sha256(folder / name) != runtime.files[name]:
-                raise ValueError(f"{name} does not match its hash in {RUNTIME}")
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        is_missing = isinstance(error, KeyError)
-        reason = f"{RUNTIME} has no valid {error}" if is_missing else f"{error}"
-        # The error may quote the whole file.
-        raise ValueError(f"{folder}: {reason[:300]}; export the model again") from error
+                raise ValueError(f"{name} does not match its hash in {RUNTIME}; export it again")
     return runtime
 
 

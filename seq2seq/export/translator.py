@@ -10,6 +10,7 @@ from sentencepiece import SentencePieceProcessor
 from seq2seq.evaluation.confidence import Confidence
 from seq2seq.export.folder import SOURCE, TARGET, Runtime, check_decoding, read_runtime
 from seq2seq.export.search import GraphEngine, Graphs
+from seq2seq.files.paths import reading
 from seq2seq.inference.lines import LineTranslator
 from seq2seq.inference.tally import StreamCounts
 from seq2seq.inference.translations import EncodedLine
@@ -59,19 +60,10 @@ class OnnxTranslator(LineTranslator):
         path = Path(folder).expanduser()
         runtime = read_runtime(path)
         shortest = BeamConfig(max_length_ratio=0.0, max_length_offset=2)
-        try:
+        with reading(path):
             translator = cls(path, runtime, threads=threads)
             unreported = StreamCounts((), shortest)
             list(translator.translate(["a"], shortest, split="never", counts=unreported))
-        except ModuleNotFoundError:
-            raise
-        # onnxruntime and sentencepiece raise their own errors, which have several lines.
-        except Exception as error:
-            [reason, *_] = str(error).splitlines() or [type(error).__name__]
-            raise ValueError(
-                f"{path}: its graphs and tokenizers cannot translate ({reason}); "
-                "export the model again"
-            ) from error
         return translator
 
     def _search(

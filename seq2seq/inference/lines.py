@@ -8,6 +8,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from seq2seq.checks import Count, check_value
 from seq2seq.evaluation.confidence import Confidence
 from seq2seq.inference.tally import StreamCounts
 from seq2seq.inference.translations import (
@@ -96,13 +97,8 @@ class LineTranslator(ABC):
         batch_size: int = 64,
         split: Split | str = Split.auto,
     ) -> list[Translation]:
-        """Translate a list of sentences as `translate` does; raise TypeError for anything else."""
-        lines = list(sentences)  # an iterator can be read only once
-        if isinstance(sentences, str) or not all(isinstance(line, str) for line in lines):
-            raise TypeError(
-                f"sentences={sentences!r} must be a list of strings; write translator([sentence])"
-            )
-        return list(self.translate(lines, decoding, batch_size=batch_size, split=split))
+        """Translate a list of sentences as `translate` does."""
+        return list(self.translate(sentences, decoding, batch_size=batch_size, split=split))
 
     def translate(
         self,
@@ -131,10 +127,8 @@ class LineTranslator(ABC):
                 does not support the search.
         """
         if isinstance(lines, str):
-            raise TypeError(f"lines={lines!r} must be an iterable of lines; use translate([line])")
+            raise TypeError(f"{lines!r} must be a list of strings; write translator([sentence])")
         decoding = decoding or self.decoding
-        if not isinstance(decoding, DecodingConfig):
-            raise TypeError(f"decoding={decoding!r} must be a configuration, such as BeamConfig()")
         search_batch = partial(
             self.search_batch, decoding=decoding, way_out=f"lower batch_size={batch_size}"
         )
@@ -246,8 +240,7 @@ def cut_windows(
     Raises:
         ValueError: The batch size is less than 1.
     """
-    if batch_size < 1:
-        raise ValueError(f"batch_size={batch_size} must be at least 1")
+    check_value("batch_size", batch_size, Count)
     window: list[Line] = []
     num_sentences = 0
     for line in lines:

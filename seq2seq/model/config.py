@@ -102,11 +102,6 @@ class ModelConfig(Config, section="model"):
             raise ValueError(
                 f"model.input_feeding=true needs model.form=luong, not {self.form}; set it to false"
             )
-        if self.residual and self.encoder.num_layers == self.decoder.num_layers == 1:
-            raise ValueError(
-                "model.residual=true connects layers, but encoder and decoder have one; set "
-                "model.encoder.num_layers or model.decoder.num_layers to 2 or more"
-            )
 
     @property
     def readout_size(self) -> int:

@@ -134,7 +134,7 @@ class Service:
             redirect_slashes=False,  # behind a proxy, the address would have the wrong scheme
             responses={"default": {"description": "An error", "model": Error}},
             exception_handlers=dict.fromkeys(
-                (HTTPException, ClientDisconnect, Exception), _answer_error
+                (HTTPException, FullError, ClientDisconnect, Exception), _answer_error
             ),
             lifespan=self._lifespan,
         )
@@ -173,7 +173,7 @@ class Service:
     async def ready(self) -> dict[str, str]:
         """Answer whether requests are accepted now."""
         if self._batcher.is_full:
-            raise HTTPException(503, "too many requests wait", _RETRY)
+            raise FullError
         return {"status": "ready"}
 
     async def metrics(self) -> Response:
@@ -205,11 +205,6 @@ class Service:
     async def translate(self, request: Request) -> dict[str, object]:
         """Translate as LibreTranslate does."""
         fields = await read_fields(request, TranslateFields, self._config)
-        if fields.format not in ("text", ""):
-            raise HTTPException(
-                400,
-                f"format={fields.format!r}: this service translates plain text; send format=text",
-            )
         decoding = self._decoding(fields.alternatives + 1)
         pair, texts = await self._translated(request, fields, decoding)
         ranks = range(fields.alternatives + 1)
@@ -262,11 +257,11 @@ class Service:
         config = self._config.decoding
         usual = getattr(config, "beam_size", 1)
         beam = beam or max(usual, n_best)
-        if n_best > beam:
-            raise HTTPException(400, "n_best must be at most beam")
-        if beam > max(usual, _MOST_HYPOTHESES):
+        if not n_best <= beam <= max(usual, _MOST_HYPOTHESES):
             raise HTTPException(
-                400, f"beam and n_best must be at most {_MOST_HYPOTHESES}, alternatives less"
+                400,
+                "n_best must be at most beam, and beam and n_best at most "
+                f"{_MOST_HYPOTHESES}, alternatives less",
             )
         if beam == 1:
             return convert_search(config, GreedyConfig)
@@ -284,10 +279,7 @@ class Service:
         pieces = [_LINE_END.split(text) for text in given]
         lines = [piece for text in pieces for piece in text if piece.strip()]
         check_limit(len(lines), max(1, self._config.max_waiting // _SHARES), "lines")
-        try:
-            futures = self._batcher.submit(self.models[pair].translate, lines, decoding)
-        except FullError:
-            raise HTTPException(503, "too many requests wait", _RETRY) from None
+        futures = self._batcher.submit(self.models[pair].translate, lines, decoding)
         found = iter(await _results(futures, request))
         return pair, [Text([next(found) if p.strip() else p for p in text]) for text in pieces]
 
@@ -330,6 +322,8 @@ async def _answer_error(request: Request, error: Exception) -> Response:
     match error:
         case HTTPException():
             return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+        case FullError():
+            return JSONResponse({"error": "too many requests wait"}, 503, _RETRY)
         case ClientDisconnect():
             return JSONResponse({"error": "the client has gone"}, 499)
     return JSONResponse({"error": "the service failed"}, 500)

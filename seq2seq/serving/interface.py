@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 from urllib.parse import parse_qs
 
 from fastapi import Request
@@ -66,7 +66,7 @@ class TranslateFields(Fields):
 
     texts: Annotated[Texts, Field(alias="q")]
     alternatives: Annotated[int, Field(ge=0)] = 0
-    format: Annotated[str, Field(description="text")] = "text"
+    format: Literal["text", ""] = "text"
 
     @field_validator("texts", mode="before")
     @classmethod
@@ -200,10 +200,8 @@ async def read_fields(request: Request, fields: type[_Fields], config: ServeConf
             read = fields.model_validate(values)
     except asyncio.TimeoutError:
         raise HTTPException(408, "the body did not arrive in time") from None
-    except ValidationError as error:
+    except ValueError as error:
         raise HTTPException(400, _describe(error)) from None
-    except ValueError:
-        raise HTTPException(400, "the body is not a form in UTF-8") from None
     check_limit(sum(map(len, read.list_of_texts)), config.max_characters, "characters")
     return read
 
@@ -242,8 +240,10 @@ def _pairs(raw: bytes) -> dict[str, list[str]]:
     return parse_qs(raw.decode(), True, errors="strict", max_num_fields=_MOST_FIELDS)
 
 
-def _describe(error: ValidationError) -> str:
+def _describe(error: ValueError) -> str:
     """Describe the first two errors of a request body in one line."""
+    if not isinstance(error, ValidationError):
+        return f"the body is not a form in UTF-8: {error}"
     mistakes = []
     for mistake in error.errors()[:2]:
         place = ascii(".".join(map(str, mistake["loc"])))[1:-1][:_SHOWN]

@@ -72,11 +72,6 @@ class ServeConfig(Config):
             raise ValueError(
                 f"decoding={self.decoding.name}: the service searches with decoding=beam or greedy"
             )
-        if (n_best := getattr(self.decoding, "n_best", 1)) > 1:
-            raise ValueError(
-                f"decoding.n_best={n_best}: each request sets its number of translations by "
-                "n_best or alternatives; remove the key"
-            )
 
 
 class Model(NamedTuple):

@@ -11,6 +11,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from seq2seq.files.paths import reading
 from seq2seq.serving.app import Service
 from seq2seq.serving.models import ServeConfig
 from seq2seq.version import __version__
@@ -94,16 +95,11 @@ def bind(host: str, port: int) -> socket.socket:
     """Return a socket that listens on an address.
 
     Raises:
-        ValueError: The address does not belong to this machine, or the port is in use.
+        OSError: The address does not belong to this machine, or the port is in use.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
+    with reading(f"host={host} port={port}"):
         bound = socket.create_server((host, port), family=family)
-    except OSError as error:
-        raise ValueError(
-            f"host={host} port={port}: {(error.strerror or str(error)).lower()}; choose another "
-            "address, or port=0 for a free port"
-        ) from error
     # With Nagle's algorithm, the body of an answer would wait 40 ms for an acknowledgement. asyncio
     # turns the algorithm off only for sockets that name TCP as their protocol. Connections inherit
     # the option of this socket.

@@ -44,8 +44,6 @@ def find_baselines(finished: pd.DataFrame, baseline: str | None) -> pd.DataFrame
         ValueError: No group fits the baseline, or several of one test set do.
     """
     groups = groups_of(finished)
-    if baseline is not None and not baseline.strip():
-        raise ValueError("the baseline is empty; name a group, or remove the key to use the best")
     fitting = [
         label
         for label, runs in groups.items()

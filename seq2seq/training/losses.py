@@ -22,6 +22,7 @@ from torch.nn import functional
 from tqdm import tqdm
 
 from seq2seq.attention.base import Attention
+from seq2seq.checks import Weight, check_value
 from seq2seq.config.schema import TrainConfig, TrainingConfig
 from seq2seq.data.batching import (
     Batch,
@@ -213,8 +214,7 @@ class CoverageLoss(AuxiliaryLoss):
 def check_losses(config: TrainConfig, attention: Attention) -> None:
     """Raise ValueError if a loss is unknown, or does not fit the attention or the tokenizer."""
     for name, weight in config.training.losses.items():
-        if not 0 <= weight < math.inf:
-            raise ValueError(f"training.losses.{name}={weight} must be at least 0 and finite")
+        check_value(f"training.losses.{name}", weight, Weight)
         if name not in LOSSES or LOSSES[name].key:
             own = ", ".join(each for each in LOSSES if not LOSSES[each].key)
             raise ValueError(

@@ -136,13 +136,8 @@ class AttentionPage:
             target_tokens: A label for each row; words begin as in `source_tokens`.
             attention_weights: (N, T, S), from 0 to 1.
             note: Text beside the sentence; may be empty.
-
-        Raises:
-            ValueError: There are no heads.
         """
-        num_heads, num_rows, num_columns = attention_weights.shape
-        if num_heads == 0:
-            raise ValueError("attention without heads has no weights to show on a page")
+        _, num_rows, num_columns = attention_weights.shape
         assert (num_rows, num_columns) == (len(target_tokens), len(source_tokens))
         self._write("text", {"source": source, "target": target, "note": note})
         attention = shown_attention(source_tokens, target_tokens, attention_weights)

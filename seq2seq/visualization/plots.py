@@ -66,7 +66,7 @@ def attention_figure(
         title: Text above the panels, such as the sentences.
 
     Raises:
-        ValueError: There are no heads or no tokens, or the labels are those of another sentence.
+        ValueError: The labels are those of another sentence.
 
     Example:
         >>> import torch
@@ -76,11 +76,6 @@ def attention_figure(
         1
     """
     num_heads, num_rows, num_columns = attention_weights.shape
-    if attention_weights.numel() == 0:
-        raise ValueError(
-            f"attention without weights has nothing to draw (heads: {num_heads}, target tokens: "
-            f"{num_rows}, source tokens: {num_columns})"
-        )
     if (num_rows, num_columns) != (len(target_tokens), len(source_tokens)):
         raise ValueError(
             f"attention of {num_rows} target and {num_columns} source tokens needs a label for "
@@ -144,15 +139,10 @@ def head_figure(heads: Sequence[Mapping[str, float]]) -> "Figure":
     Args:
         heads: The measures of the heads, which are numbered from 1.
 
-    Raises:
-        ValueError: There are no heads.
-
     Example:
         >>> [axes.get_title() for axes in head_figure([{"entropy": 0.7, "end": 0.1}]).axes]
         ['Entropy', 'Weight of </s>']
     """
-    if not heads:
-        raise ValueError("a figure of heads needs at least one head")
     names = [f"head {number}" for number in range(1, len(heads) + 1)]
     columns = min(len(heads[0]), MAX_MEASURES)
     rows = math.ceil(len(heads[0]) / columns)

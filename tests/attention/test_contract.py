@@ -244,18 +244,6 @@ def test_check_leaves_the_random_numbers_of_the_caller():
     assert torch.equal(torch.get_rng_state(), before)
 
 
-@pytest.mark.parametrize("shape", [(3, 4, VALUE_SIZE), (2, 5, VALUE_SIZE)])
-def test_error_for_too_few_values_names_both_shapes(shape):
-    config = VARIANTS["additive"]
-    attention, sources = tiny_attention(config), tiny_sources(config)
-
-    with pytest.raises(ValueError, match="give one value for each key") as error:
-        attention.prepare(sources.keys, values=torch.zeros(shape))
-
-    assert str(shape) in str(error.value)
-    assert str(tuple(sources.keys.shape)) in str(error.value)
-
-
 @pytest.mark.parametrize("name", [n for n, c in VARIANTS.items() if attention_sizes(c) != (6, 10)])
 def test_error_for_different_sizes_names_both_sizes(name):
     config = VARIANTS[name]

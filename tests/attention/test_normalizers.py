@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 from tiny_attention import BY_LOOP, entmax_by_bisection
 from torch.testing import assert_close
 
-from seq2seq.attention.baselines import NoAttentionConfig, UniformConfig
 from seq2seq.attention.normalizers import (
     NORMALIZERS,
     Normalizer,
@@ -153,17 +152,3 @@ def test_weights_of_any_scores_equal_the_definition(normalize, rows, scale, dtyp
         )
         assert not found[length:].any()
         assert not grad[length:].any()
-
-
-SPARSE = [each for each in Normalizer if each is not Normalizer.softmax]
-
-
-@pytest.mark.parametrize("normalizer", SPARSE)
-@pytest.mark.parametrize("config_type", [NoAttentionConfig, UniformConfig])
-def test_a_type_without_scores_refuses_a_sparse_normalizer(config_type, normalizer):
-    message = (
-        rf"attention\.normalizer={normalizer.name} changes nothing with "
-        rf"attention={config_type().name}, which .* or attention\.normalizer=softmax"
-    )
-    with pytest.raises(ValueError, match=message):
-        config_type(normalizer=normalizer)

@@ -50,14 +50,14 @@ def test_a_single_run_needs_a_place_for_the_files(refusal, tmp_path):
 
     line = refusal(main, f"sweeps={path}")
 
-    assert line == f"{path} is a single run, not a sweep; add output=DIRECTORY"
+    assert line == f"sweeps={path}: not a single sweep; add output=DIRECTORY"
     assert sorted(path.iterdir()) == before
 
 
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["sweeps=[a,b]"], "several directories were given; add output=DIRECTORY"),
+        (["sweeps=[a,b]"], "sweeps=a, b: not a single sweep; add output=DIRECTORY"),
         (["sweeps=absent"], "absent: no such file or directory"),
         (["sweeps=study", "baseline=odd"], "baseline=odd is not a group"),
         (["sweeps=study", "format=word"], "format='word' must be one of: latex, markdown, or null"),

@@ -114,7 +114,7 @@ def test_an_exported_folder_is_served_without_torch(exported):
 
 
 def test_an_exported_folder_keeps_its_precision(exported):
-    with pytest.raises(ValueError, match=r"precision=bf16 do not fit checkpoint="):
+    with pytest.raises(ValueError, match=r"precision=bf16 do not fit an exported"):
         serve.load_model(str(exported), make_serve_config(precision="bf16"))
 
 

@@ -194,7 +194,7 @@ def test_the_summary_writes_the_tables(tmp_path, capsys, caplog):
         ({"interventions": "unifrom"}, "unknown intervention 'unifrom'; one of: .*"),
         (
             {"attributions": "maybe"},
-            r"hydra\.callbacks\.study\.attributions=maybe must be true or false",
+            r"hydra\.callbacks\.study\.attributions='maybe' must be true or false",
         ),
     ],
 )

@@ -131,9 +131,7 @@ def test_load_corpora_reads_pairs_of_files_and_files_of_two_columns(tmp_path, mo
 
     corpora = load_corpora(replace(config, root=str(tmp_path)))
     several = load_corpora(replace(config, root=str(tmp_path), valid=valid, test=None))
-    with pytest.raises(
-        ValueError, match=r"^data\.test=~nobodyatall/a\.tsv: Could not determine"
-    ):
+    with pytest.raises(ValueError, match=r"^data\.test=~nobodyatall/a\.tsv: Could not determine"):
         load_corpora(replace(config, root=str(tmp_path), test=["~nobodyatall/a.tsv"]))
 
     assert isinstance(corpora, Corpora)

@@ -5,7 +5,7 @@ import pytest
 
 from seq2seq.export.folder import FORMAT, read_runtime
 from seq2seq.export.translator import OnnxTranslator
-from seq2seq.files.paths import file_sha256
+from seq2seq.files.paths import ReadingError, file_sha256
 
 
 @pytest.fixture
@@ -26,22 +26,21 @@ def change(folder, **values):
 def test_damaged_description_is_one_line(folder, content):
     (folder / "runtime.json").write_bytes(content)
 
-    with pytest.raises(ValueError, match=r"; export the model again") as error:
+    with pytest.raises(ReadingError, match=f"^{folder}: ") as error:
         OnnxTranslator.load(folder)
 
-    assert str(error.value).startswith(f"{folder}: ")
     assert len(str(error.value)) < 1000 and "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("format", 9, f"format 9, but this version reads {FORMAT}; export"),
+        ("format", 9, f"format 9, but this version reads {FORMAT}"),
         ("decoding", None, "is not subscriptable"),
-        ("files", {}, "no valid 'encoder.onnx'"),
+        ("files", {}, "'encoder.onnx'$"),
         ("num_heads", -1, "num_heads=-1 must be at least 0"),
         ("precision", "int4", "precision='int4' must be one of"),
-        ("decoding", {"name": "mbr"}, "no valid 'mbr'"),
+        ("decoding", {"name": "mbr"}, "'mbr'$"),
         ("decoding", {"name": "greedy", "beam_size": 3}, "unexpected keyword argument 'beam_size'"),
         (
             "decoding",
@@ -65,7 +64,7 @@ def test_missing_or_changed_file_is_named(folder, name):
         read_runtime(folder)
 
     (folder / name).unlink()
-    with pytest.raises(ValueError, match=f"lacks {name}"):
+    with pytest.raises(FileNotFoundError, match=name):
         read_runtime(folder)
 
 
@@ -80,7 +79,7 @@ def test_wrong_file_with_a_new_hash_is_one_line(folder, exported, name, content)
         return
     change(folder, files=read_runtime(exported).files | {name: file_sha256(folder / name)})
 
-    with pytest.raises(ValueError, match="; export the model again") as error:
+    with pytest.raises(ReadingError, match=f"^{folder}: ") as error:
         OnnxTranslator.load(folder)
 
     assert "\n" not in str(error.value)

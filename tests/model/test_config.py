@@ -17,9 +17,3 @@ def test_input_feeding_needs_the_luong_form(form):
 def test_heads_of_the_self_attention_divide_the_state(size, num_heads):
     assert DecoderConfig(hidden_size=size).self_attention_heads == num_heads
     assert EncoderConfig(hidden_size=size).self_attention_heads == min(2 * num_heads, 4)
-
-
-def test_residual_connections_need_two_layers_on_one_side():
-    with pytest.raises(ValueError, match=r"^model\.residual=true connects layers, but encoder"):
-        model_config(residual=True)
-    assert model_config(residual=True, num_layers=2).residual

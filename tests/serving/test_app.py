@@ -95,7 +95,7 @@ def test_a_text_in_the_language_of_the_target_stays(live):
 def test_tags_are_text_and_another_format_is_refused_with_the_way_out(live):
     assert live.translate("<b>ja</b>").content == {"translatedText": "<B>JA</B>"}
     assert live.translate("ja", format="").status == 200
-    message = "format='html': this service translates plain text; send format=text"
+    message = "format: Input should be 'text' or ''"
     refused = live.translate("<b>ja</b>", format="html")
     assert (refused.status, refused.content) == (400, {"error": message})
 
@@ -125,13 +125,16 @@ def test_details_have_tokens_scores_and_attention(live):
     assert "attention" not in plain
 
 
+LIMITS = "n_best must be at most beam, and beam and n_best at most 10, alternatives less"
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"beam": 11}, "beam and n_best must be at most 10, alternatives less"),
+        ({"beam": 11}, LIMITS),
         ({"beam": 0}, "beam: Input should be greater than or equal to 1"),
-        ({"n_best": 11}, "beam and n_best must be at most 10, alternatives less"),
-        ({"n_best": 3, "beam": 2}, "n_best must be at most beam"),
+        ({"n_best": 11}, LIMITS),
+        ({"n_best": 3, "beam": 2}, LIMITS),
         ({"attention": 1}, "attention: Input should be a valid boolean"),
         ({"nbest": 2}, "nbest: Extra inputs are not permitted"),
     ],

@@ -113,7 +113,7 @@ WRONG_JSON = {
     "another source": (body(source="xx"), 400, OTHER_PAIR.format("xx", "en")),
     "another target": (body(target="fr"), 400, OTHER_PAIR.format("de", "fr")),
     "auto to another target": (body(source="auto", target="de"), 400, "source='auto' and"),
-    "another format": (body(format="xml"), 400, "format='xml': this service translates plain text"),
+    "another format": (body(format="xml"), 400, "format: Input should be 'text' or ''"),
     "alternatives text": (body(alternatives="1"), 400, NO_INTEGER),
     "alternatives 4": (body(alternatives=10), 400, "at most 10, alternatives less"),
     "long text": (body(q="a" * 301), 413, "more than 300 characters"),

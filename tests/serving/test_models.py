@@ -4,7 +4,7 @@ import pytest
 from tiny_service import PanicError, Shouter, load_shouter, make_serve_config
 from tiny_translator import GREEDY
 
-from seq2seq.search.config import BeamConfig, SamplingConfig
+from seq2seq.search.config import SamplingConfig
 from seq2seq.serving.models import Model, Models
 
 
@@ -114,7 +114,6 @@ def test_a_model_of_several_languages_answers_for_each_pair():
     ("changes", "message"),
     [
         ({"decoding": SamplingConfig()}, "decoding=sampling: the service searches with"),
-        ({"decoding": BeamConfig(n_best=2)}, "decoding.n_best=2: each request sets its"),
         ({"port": 65_536}, "port=65536 must be at least 0 and at most 65,535"),
         ({"timeout": 0.0}, "timeout=0.0 must be above 0"),
         ({"device": "tpu"}, "device='tpu' must be one of: auto, cpu, cuda"),

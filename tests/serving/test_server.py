@@ -27,6 +27,7 @@ from tiny_service import (
 )
 from tiny_translator import make_translator, write_checkpoint
 
+from seq2seq.config.composition import describe_error
 from seq2seq.files.paths import file_sha256
 from seq2seq.search.config import GreedyConfig
 from seq2seq.serving.server import bind, raise_file_limit
@@ -247,8 +248,11 @@ def test_an_address_in_use_is_refused_in_one_line():
         first.listen()
         port = first.getsockname()[1]
 
-        with pytest.raises(ValueError, match=rf"host=127.0.0.1 port={port}: address already in"):
+        with pytest.raises(OSError) as error:
             bind("127.0.0.1", port)
+
+    line = describe_error(error.value)
+    assert line.startswith(f"host=127.0.0.1 port={port}: address already in use")
 
 
 def test_the_parts_of_an_answer_do_not_wait_for_an_acknowledgement():

@@ -54,11 +54,6 @@ def test_runs_with_different_test_sets_or_signatures_are_not_compared(tmp_path):
     assert found.loc["uniform", "reason"] == "a run lacks test.npz, test.hyp or test.ref"
 
 
-def test_an_empty_baseline_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="the baseline is empty; name a group"):
-        baselines(write_study(tmp_path), "  ")
-
-
 def test_a_baseline_that_fits_several_groups_is_refused(tmp_path):
     write_run(tmp_path / "0", "attention=dot", "model=luong")
     write_run(tmp_path / "1", "attention=dot", "model=bahdanau")

@@ -220,7 +220,7 @@ GUIDED = "training.guided_attention=0.5"
             ["+training.losses.context_norm=0.1"],
             r"^training\.losses: unknown loss 'context_norm'; one of your own needs ",
         ),
-        (["+training.losses.norm=-1"], r"^training\.losses\.norm=-1\.0 must be at least 0 and"),
+        (["+training.losses.norm=-1"], r"^training\.losses\.norm=-1\.0 must be at least 0$"),
         (["+training.losses.coverage_loss=1"], r"^training\.losses: unknown loss 'coverage_loss'"),
         (
             [GUIDED, "tokenizer=bpe", "tokenizer.sampling_alpha=0.1"],

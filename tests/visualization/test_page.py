@@ -148,10 +148,3 @@ def test_a_sentence_is_written_at_once_and_not_kept():
 
     assert blocks(output.getvalue()[before:], "text")
     assert not any(isinstance(value, list | dict) for value in vars(page).values())
-
-
-def test_no_heads_are_an_error():
-    page = AttentionPage(io.BytesIO())
-
-    with pytest.raises(ValueError, match="without heads"):
-        page.add(**make_sentence(attention_weights=torch.zeros(0, 3, 5)))
