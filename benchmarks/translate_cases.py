@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.cli.translate_config import TranslateConfig, shown
 from seq2seq.cli.translate_inputs import open_inputs
 from seq2seq.data.corpus import load_corpora
+from seq2seq.inference.checkpoint import load_checkpoint
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.devices import Precision
 from seq2seq.search.config import BeamConfig, DecodingConfig

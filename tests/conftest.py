@@ -68,7 +68,7 @@ def checkpoint_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a tiny checkpoint that can be exported."""
     from tiny_export import make_exportable
 
-    from seq2seq.checkpoints.checkpoint import save_checkpoint
+    from seq2seq.inference.checkpoint import save_checkpoint
 
     path = tmp_path_factory.mktemp("tiny") / "best.pt"
     save_checkpoint(path, make_exportable())

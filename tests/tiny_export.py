@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from seq2seq.attention.base import AttentionConfig
-from seq2seq.checkpoints.checkpoint import Checkpoint
 from seq2seq.config.schema import build_model, load_config
 from seq2seq.data.corpus import Pair
 from seq2seq.data.tokenizers.interface import train_tokenizers
 from seq2seq.evaluation.confidence import Confidence
 from seq2seq.export import exporting
 from seq2seq.export.folder import ENCODER, STEP, read_runtime
+from seq2seq.inference.checkpoint import Checkpoint
 from seq2seq.search.config import BeamConfig, EarlyStopping
 from seq2seq.special_tokens import EOS
 

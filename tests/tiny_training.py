@@ -9,9 +9,9 @@ import torch
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 from tensorboard.util import tensor_util
 
-from seq2seq.checkpoints.checkpoint import TrainingState
 from seq2seq.config.schema import TrainConfig, build_model, load_config
 from seq2seq.data.config import FilesConfig
+from seq2seq.inference.checkpoint import TrainingState
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.runtime.numerics import Numerics, choose_numerics
 from seq2seq.training.preparation import prepare_data

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import torch
 
-from seq2seq.checkpoints.checkpoint import Checkpoint, save_checkpoint
 from seq2seq.checks import field_types
 from seq2seq.cli.translate_config import TranslateConfig, load_translate_config
 from seq2seq.config.schema import TrainConfig, build_model, load_config
 from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.data.tokenizers.words import CharacterTokenizer
+from seq2seq.inference.checkpoint import Checkpoint, save_checkpoint
 from seq2seq.inference.translations import TranslatedHypothesis, TranslatedSentence
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.devices import Device, Precision

@@ -16,8 +16,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.gpu.gradients import FORMS, SIZES, TYPES, draw_batch, gradient
 from benchmarks.gpu.part import Part, run_part
-from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.config.schema import load_config
+from seq2seq.inference.checkpoint import load_checkpoint
 from seq2seq.training.run import run_training
 
 

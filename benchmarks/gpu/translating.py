@@ -9,9 +9,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.gpu.part import Part, run_part
 from benchmarks.translate_cases import Case
-from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.data.corpus import load_corpora
 from seq2seq.evaluation.measures import score_texts
+from seq2seq.inference.checkpoint import load_checkpoint
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.process import keep_freed_memory
 from seq2seq.search.config import BeamConfig, DecodingConfig, EarlyStopping, GreedyConfig

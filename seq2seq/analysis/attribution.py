@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from seq2seq.checkpoints.checkpoint import load_checkpoints
 from seq2seq.data.batching import IdRows, pad
 from seq2seq.data.tokenizers.interface import Tokenizer
 from seq2seq.evaluation.alignment import word_weights
 from seq2seq.evaluation.metrics import Array
+from seq2seq.inference.checkpoint import load_checkpoints
 from seq2seq.inference.lines import cut_batches, in_order
 from seq2seq.inference.scoring import score_targets
 from seq2seq.inference.translations import EncodedLine, encode_segments, encode_targets

@@ -19,7 +19,6 @@ from seq2seq.analysis.interventions import (
     changed_words,
     find_intervention,
 )
-from seq2seq.checkpoints.checkpoint import load_checkpoints
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import load_saved_config
 from seq2seq.data.tokenizers.interface import required_tags
@@ -34,6 +33,7 @@ from seq2seq.evaluation.metrics import ScoringRule
 from seq2seq.files.links import GoldLinks, Links, check_links, read_links
 from seq2seq.files.paths import expand_home
 from seq2seq.inference import tally
+from seq2seq.inference.checkpoint import load_checkpoints
 from seq2seq.inference.scoring import attention_links, read_sentences
 from seq2seq.inference.translations import TranslatedSentence, sentences_of
 from seq2seq.inference.translator import Translator

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from seq2seq.runtime.process import imports_in_one_line
 
 with imports_in_one_line():
-    from seq2seq.checkpoints.checkpoint import average_files
     from seq2seq.checks import Config, FilePath, FilePaths
     from seq2seq.cli.command_line import run_command
     from seq2seq.files.paths import expand_patterns
+    from seq2seq.inference.checkpoint import average_files
 
 logger = logging.getLogger(__name__)
 

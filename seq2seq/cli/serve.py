@@ -82,8 +82,8 @@ def load_model(path: str, config: ServeConfig) -> dict[Pair, Model]:
 def _load_checkpoint(path: str, config: ServeConfig) -> "Mapping[Pair, Translate[Translation]]":
     import torch
 
-    from seq2seq.checkpoints.checkpoint import load_checkpoint
     from seq2seq.data.files import language_pairs
+    from seq2seq.inference.checkpoint import load_checkpoint
     from seq2seq.inference.translator import Translator
     from seq2seq.runtime.numerics import choose_numerics
 

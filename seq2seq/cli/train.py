@@ -21,7 +21,6 @@ with imports_in_one_line():
     from hydra.types import RunMode
     from omegaconf import DictConfig, OmegaConf
 
-    from seq2seq.checkpoints.checkpoint import load_checkpoint
     from seq2seq.checks import field_types
     from seq2seq.cli.command_line import errors_in_one_line
     from seq2seq.cli.sweep import launched_job, run_job, stopped_sweeps_in_one_line
@@ -31,6 +30,7 @@ with imports_in_one_line():
     from seq2seq.config.serialization import config_from_dict
     from seq2seq.data.tokenizers.sentencepiece import has_subwords
     from seq2seq.files.paths import expand_home, reading
+    from seq2seq.inference.checkpoint import load_checkpoint
     from seq2seq.runtime.process import (
         interrupts_in_one_line,
         is_first_process,

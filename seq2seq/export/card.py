@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from seq2seq.checkpoints.checkpoint import Checkpoint
 from seq2seq.config.serialization import config_to_dict
 from seq2seq.evaluation.measures import MEASURES, OF_TEXT
 from seq2seq.export.folder import ExportPrecision
+from seq2seq.inference.checkpoint import Checkpoint
 from seq2seq.model.seq2seq import count_parameters
 from seq2seq.search.config import DEFAULT_SEARCH
 from seq2seq.training.run_directory import RunDirectory

@@ -13,7 +13,6 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from seq2seq.checkpoints.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from seq2seq.data.tokenizers.interface import (
     plain_tokenizer,
     required_tags,
@@ -36,6 +35,7 @@ from seq2seq.export.search import Graphs, pad_sources
 from seq2seq.export.translator import OnnxTranslator
 from seq2seq.files.atomic import naming, whole_folder
 from seq2seq.files.paths import expand_home
+from seq2seq.inference.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from seq2seq.kernels import Kernels
 from seq2seq.kernels.products import kernels_in_use
 from seq2seq.model.seq2seq import Seq2Seq

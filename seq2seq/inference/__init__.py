@@ -1,1 +1,1 @@
-"""Translate with trained models, alone or as an ensemble, and score known translations."""
+"""Read and write checkpoints, translate with them, alone or as an ensemble, and score."""

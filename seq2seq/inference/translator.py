@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from seq2seq.checkpoints.checkpoint import load_checkpoints
 from seq2seq.checks import counted
 from seq2seq.data.batching import IdRows, pad
 from seq2seq.data.tokenizers.interface import (
@@ -21,6 +20,7 @@ from seq2seq.data.tokenizers.interface import (
 )
 from seq2seq.evaluation.confidence import Confidence
 from seq2seq.files.links import Links
+from seq2seq.inference.checkpoint import load_checkpoints
 from seq2seq.inference.ensemble import Ensemble, join_models
 from seq2seq.inference.lines import Batch, LineTranslator
 from seq2seq.inference.scoring import attention_links, rank_by_utility, score_targets

@@ -11,13 +11,13 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from seq2seq.checkpoints.checkpoint import load_checkpoint, save_checkpoint
 from seq2seq.checks import counted
 from seq2seq.config.schema import ScheduleName
 from seq2seq.data.tokenizers.interface import symbol_ids
 from seq2seq.evaluation.confidence import Confidence, choose_confidence
 from seq2seq.evaluation.measures import outcomes, total_scores
 from seq2seq.files.atomic import write_text
+from seq2seq.inference.checkpoint import load_checkpoint, save_checkpoint
 from seq2seq.model.seq2seq import count_parameters
 from seq2seq.runtime.numerics import Numerics, processor_name
 from seq2seq.search.config import DecodingConfig

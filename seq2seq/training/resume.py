@@ -4,7 +4,6 @@ import logging
 from dataclasses import fields, replace
 from pathlib import Path
 
-from seq2seq.checkpoints.checkpoint import Checkpoint, TrainingState, load_checkpoint
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import (
     config_differences,
@@ -15,6 +14,7 @@ from seq2seq.config.serialization import (
 from seq2seq.data.config import SAMPLING_KEY
 from seq2seq.data.tokenizers.interface import required_tags
 from seq2seq.files.paths import expand_home
+from seq2seq.inference.checkpoint import Checkpoint, TrainingState, load_checkpoint
 from seq2seq.runtime.distributed import Ranks
 from seq2seq.training.progress import Progress
 from seq2seq.training.run_directory import RunDirectory

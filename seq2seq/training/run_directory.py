@@ -9,7 +9,6 @@ from typing import cast
 
 import numpy as np
 
-from seq2seq.checkpoints.checkpoint import Checkpoint, save_checkpoint
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import save_config
 from seq2seq.evaluation.metrics import Array
@@ -17,6 +16,7 @@ from seq2seq.files.atomic import is_temporary, whole_file, write_text
 from seq2seq.files.lock import LOCK_NAME, DirectoryLock
 from seq2seq.files.paths import reading
 from seq2seq.files.text import read_lines
+from seq2seq.inference.checkpoint import Checkpoint, save_checkpoint
 
 _OF_SETS = ("src", "hyp", "ref", "gold", "npz")
 """Kinds of files that each scored set has."""

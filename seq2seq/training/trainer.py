@@ -9,10 +9,10 @@ from dataclasses import asdict, replace
 
 import torch
 
-from seq2seq.checkpoints.checkpoint import Checkpoint, TrainingState, save_checkpoint
 from seq2seq.checks import counted
 from seq2seq.config.schema import Metric, TrainConfig
 from seq2seq.data.batching import Batch, Batches, Numbers, collate
+from seq2seq.inference.checkpoint import Checkpoint, TrainingState, save_checkpoint
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import Ranks, sum_over_processes
 from seq2seq.runtime.numerics import Numerics

@@ -2,9 +2,9 @@ import pytest
 import torch
 from tiny_translator import make_checkpoint
 
-from seq2seq.checkpoints.checkpoint import load_checkpoint, save_checkpoint
 from seq2seq.cli.average import main
 from seq2seq.config import plugin_modules
+from seq2seq.inference.checkpoint import load_checkpoint, save_checkpoint
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ import pytest
 from tiny_export import make_exportable
 from web_runtime_cache import CACHE, needs_web_runtime
 
-from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.cli import export
 from seq2seq.cli.command_line import load_command
 from seq2seq.cli.export import ExportConfig
 from seq2seq.config.composition import describe_error
+from seq2seq.inference.checkpoint import save_checkpoint
 
 
 def export_page(tmp_path, **changes):

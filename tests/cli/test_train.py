@@ -11,13 +11,13 @@ from same_run import act_in
 from tiny_training import ROOT
 from worker_processes import start_python
 
-from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.cli import score, translate
 from seq2seq.cli.command_line import load_command
 from seq2seq.cli.export import ExportConfig
 from seq2seq.cli.serve import load_model
 from seq2seq.cli.train import hydra_arguments
 from seq2seq.data.tokenizers.sentencepiece import has_subwords
+from seq2seq.inference.checkpoint import load_checkpoint
 from seq2seq.serving.models import ServeConfig
 from seq2seq.training.trainer import Trainer
 

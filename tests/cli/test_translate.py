@@ -22,10 +22,10 @@ from tiny_translator import (
     write_checkpoint,
 )
 
-from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.cli.translate import main, translate
 from seq2seq.evaluation.confidence import Confidence
 from seq2seq.files.links import format_links
+from seq2seq.inference.checkpoint import save_checkpoint
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = [sys.executable, str(ROOT / "translate.py"), "device=cpu"]

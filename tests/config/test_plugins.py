@@ -9,7 +9,6 @@ from tiny_translator import make_checkpoint
 
 from seq2seq.attention import base
 from seq2seq.attention.base import attention_config_types, build_attention
-from seq2seq.checkpoints.checkpoint import load_checkpoint, save_checkpoint
 from seq2seq.cli.translate_config import load_translate_config
 from seq2seq.config import plugin_modules
 from seq2seq.config.plugins import load_plugins, load_plugins_of
@@ -21,6 +20,7 @@ from seq2seq.data.tokenizers.interface import (
     tokenizers_state,
     train_tokenizers,
 )
+from seq2seq.inference.checkpoint import load_checkpoint, save_checkpoint
 from seq2seq.search.registry import decoding_config_types
 
 ATTENTION = """

@@ -13,9 +13,9 @@ from torch import distributed
 
 from seq2seq.analysis.attribution import attribute
 from seq2seq.attention.base import attention_config_types
-from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.config.schema import load_config
 from seq2seq.data.batching import Batch
+from seq2seq.inference.checkpoint import load_checkpoint
 from seq2seq.runtime.devices import Precision
 from seq2seq.runtime.distributed import Ranks, sum_gradients
 from seq2seq.runtime.numerics import Numerics

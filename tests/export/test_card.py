@@ -5,9 +5,9 @@ import pytest
 import yaml
 from tiny_export import make_exportable
 
-from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.export.card import RunResults, model_card, read_results
 from seq2seq.export.folder import ExportPrecision
+from seq2seq.inference.checkpoint import save_checkpoint
 
 RESULTS = RunResults(
     split="test",

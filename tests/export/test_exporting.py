@@ -8,12 +8,12 @@ from tiny_export import make_exportable, use_graphs_of
 from tiny_translator import write_checkpoint
 
 from seq2seq import BeamConfig, Translator
-from seq2seq.checkpoints.checkpoint import load_checkpoint, save_checkpoint
 from seq2seq.cli.translate_config import load_translate_config
 from seq2seq.export import exporting
 from seq2seq.export.exporting import check_graphs, check_int8, export_model
 from seq2seq.export.folder import ExportPrecision
 from seq2seq.export.translator import OnnxTranslator
+from seq2seq.inference.checkpoint import load_checkpoint, save_checkpoint
 
 
 def files(folder):

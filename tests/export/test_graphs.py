@@ -8,11 +8,11 @@ from tiny_models import FORMS
 from seq2seq import BeamConfig, Translator
 from seq2seq.attention.additive import AdditiveAttention
 from seq2seq.attention.base import attention_config_types
-from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.export.exporting import export_model
 from seq2seq.export.folder import ExportPrecision
 from seq2seq.export.graphs import write_graphs
 from seq2seq.export.translator import OnnxTranslator
+from seq2seq.inference.checkpoint import save_checkpoint
 from seq2seq.model import seq2seq
 
 FORM_KEYS = {

@@ -12,11 +12,11 @@ from tiny_export import BEAM, BEAMS, EXAMPLES, SENTENCES, make_exportable
 from web_runtime_cache import CACHE, needs_web_runtime
 
 from seq2seq import BeamConfig, GreedyConfig
-from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.export.exporting import export_model
 from seq2seq.export.translator import OnnxTranslator
 from seq2seq.export.web_page import write_page
 from seq2seq.export.web_runtime import load_web_runtime
+from seq2seq.inference.checkpoint import save_checkpoint
 from seq2seq.inference.translations import sentences_of
 
 pytestmark = [needs_browser, needs_web_runtime]

@@ -12,7 +12,7 @@ import pytest
 import torch
 from tiny_translator import make_checkpoint
 
-from seq2seq.checkpoints.checkpoint import load_checkpoint, save_checkpoint
+from seq2seq.inference.checkpoint import load_checkpoint, save_checkpoint
 
 
 class Touch:

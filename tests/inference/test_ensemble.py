@@ -4,7 +4,7 @@ from tiny_attention import VARIANTS
 from tiny_models import tiny_batch, tiny_model
 from tiny_translator import BEAM, GREEDY, write_checkpoint
 
-from seq2seq.checkpoints.checkpoint import load_checkpoint
+from seq2seq.inference.checkpoint import load_checkpoint
 from seq2seq.inference.ensemble import Ensemble, join_models
 from seq2seq.inference.scoring import score_targets
 from seq2seq.inference.translator import Translator

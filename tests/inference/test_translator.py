@@ -18,11 +18,11 @@ from tiny_translator import (
     write_checkpoint,
 )
 
-from seq2seq.checkpoints.checkpoint import save_checkpoint
 from seq2seq.cli.translate_config import load_translate_config
 from seq2seq.config.composition import describe_error
 from seq2seq.config.schema import load_config
 from seq2seq.data.tokenizers.words import CharacterTokenizer
+from seq2seq.inference.checkpoint import save_checkpoint
 from seq2seq.inference.lines import BATCHES_PER_WINDOW
 from seq2seq.inference.tally import StreamCounts
 from seq2seq.inference.translations import EncodedLine, make_sentence, sentences_of

@@ -6,8 +6,8 @@ import torch
 from same_run import is_equal
 from tiny_training import tiny_config, tiny_run, write_corpus
 
-from seq2seq.checkpoints.checkpoint import average_files, load_checkpoint, save_checkpoint
 from seq2seq.config.serialization import load_saved_config
+from seq2seq.inference.checkpoint import average_files, load_checkpoint, save_checkpoint
 from seq2seq.inference.translator import Translator
 from seq2seq.training.preparation import prepare_data
 from seq2seq.training.resume import load_initial_checkpoint

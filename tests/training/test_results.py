@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from tiny_training import saved_weights, tiny_run
 
-from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.config.schema import load_config
 from seq2seq.config.serialization import load_saved_config
 from seq2seq.data.batching import IdRows
@@ -18,6 +17,7 @@ from seq2seq.evaluation.measures import (
     score_texts,
     total_scores,
 )
+from seq2seq.inference.checkpoint import load_checkpoint
 from seq2seq.inference.translator import Translator
 from seq2seq.training.results import bleu_of_words, describe_outcome
 from seq2seq.training.run_directory import RunDirectory

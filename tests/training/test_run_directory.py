@@ -4,8 +4,8 @@ from dataclasses import replace
 import pytest
 from tiny_training import tiny_trainer
 
-from seq2seq.checkpoints.checkpoint import load_checkpoint
 from seq2seq.config.schema import load_config
+from seq2seq.inference.checkpoint import load_checkpoint
 from seq2seq.training.curves import TensorBoard
 from seq2seq.training.progress import Progress
 from seq2seq.training.resume import check_start

@@ -6,7 +6,7 @@ import torch
 from same_run import act_in, is_equal
 from tiny_training import read_scalars, saved_weights, tiny_trainer, training_state
 
-from seq2seq.checkpoints.checkpoint import load_checkpoint
+from seq2seq.inference.checkpoint import load_checkpoint
 from seq2seq.training import trainer as trainer_module
 from seq2seq.training.resume import continue_training
 from seq2seq.training.trainer import Trainer

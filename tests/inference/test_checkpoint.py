@@ -11,7 +11,11 @@ from same_run import is_equal
 from sentencepiece import SentencePieceTrainer
 from tiny_translator import SENTENCES, make_checkpoint
 
-from seq2seq.checkpoints.checkpoint import (
+from seq2seq.data.config import Splitter
+from seq2seq.data.tokenizers.interface import TokenizerPair
+from seq2seq.data.tokenizers.sentencepiece import SentencePieceTokenizer
+from seq2seq.data.tokenizers.words import CharacterTokenizer, WordTokenizer
+from seq2seq.inference.checkpoint import (
     FORMAT,
     Checkpoint,
     TrainingState,
@@ -21,10 +25,6 @@ from seq2seq.checkpoints.checkpoint import (
     load_checkpoints,
     save_checkpoint,
 )
-from seq2seq.data.config import Splitter
-from seq2seq.data.tokenizers.interface import TokenizerPair
-from seq2seq.data.tokenizers.sentencepiece import SentencePieceTokenizer
-from seq2seq.data.tokenizers.words import CharacterTokenizer, WordTokenizer
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.devices import Device
 from seq2seq.version import __version__

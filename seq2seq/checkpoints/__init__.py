@@ -1,1 +1,0 @@
-"""Checkpoints: read, write and average the self-contained files of trained models."""
