@@ -35,6 +35,8 @@ _FORMS = (
 )
 _SEEN = 200
 """Number of rows at the beginning of a table from which its form is recognized."""
+_SEEN_SIZE = 4 * MAX_LINE
+"""Number of characters of these rows after which no further row is looked at."""
 _MOST_LINES = 1000
 """Maximum number of lines of a cell."""
 _MOST_SKIPPED = 64 * MAX_LINE
@@ -173,7 +175,7 @@ def _read_table(
 def _first_rows(rows: Iterator[_AnyRow]) -> list[_AnyRow]:
     """Return the first `_SEEN` rows or, to bound the memory, fewer if they are long."""
     seen, size = list[_AnyRow](), 0
-    while len(seen) < _SEEN and size < MAX_LINE and (row := next(rows, None)) is not None:
+    while len(seen) < _SEEN and size < _SEEN_SIZE and (row := next(rows, None)) is not None:
         seen.append(row)
         size += len(str(row))
     return seen

@@ -66,6 +66,7 @@ _CONVERTED = re.compile(
 """A number before a unit that English lacks, such as ten thousand or lakh, or a year of another
 calendar; a translation has another number."""
 _NUMBER = re.compile(r"\d+(?:[.,:'\u2019]\d+)*")
+_PERCENTAGE = re.compile(r"(\d[\d.,]*)\s?[%\u066a]")
 _COLUMN_NAMES = {"source", "src", "target", "tgt", "trg", "text", "translation", "sentence"}
 _FEW_WORDS = re.compile(
     r"(?=.{1,40}\Z)(?=.*[^\W\d_])(?![\"\u00ab\u201c\u201e])"
@@ -136,10 +137,11 @@ def _character(entity: re.Match[str]) -> str:
 
 
 class _Ignored(dict[int, int | None]):
-    """A table for `str.translate` that removes punctuation and spaces; filled as needed."""
+    """A table for `str.translate` that removes punctuation, the marks of keys to press, and
+    spaces; filled as needed."""
 
     def __missing__(self, code: int) -> int | None:
-        is_removed = unicodedata.category(chr(code))[0] in "PZ"
+        is_removed = unicodedata.category(chr(code))[0] in "PZ" or chr(code) in "^~`"
         self[code] = None if is_removed else code
         return self[code]
 
@@ -147,9 +149,9 @@ class _Ignored(dict[int, int | None]):
 _IGNORED = _Ignored()
 
 
-_IN_NUMBER = re.compile(r"(?<=\d)[.,:/'\u2019-](?=\d)|(?<!\w)-(?=\d)|(?<=\d)\s?%")
+_IN_NUMBER = re.compile(r"(?<=\d)[.,:/'\u2019^~-](?=\d)|(?<!\w)[-~](?=\d)|(?<=\d)\s?%")
 _DASHES = {0x2013: "-", 0x2212: "-"}
-_MARK = re.compile(r"[_&@#%*/\\\u2022\u2026]|([.!?])\1|\A[-\u2013\u2014]|:\Z|\b\w\s\w\s\w\b")
+_MARK = re.compile(r"[_&^~`@#%*/\\\u2022\u2026]|([.!?])\1|\A[-\u2013\u2014]|:\Z|\b\w\s\w\s\w\b")
 """Signs of text that is no ordinary sentence, among them spaces between all letters."""
 
 
@@ -251,7 +253,8 @@ def _numbers(text: str) -> set[str]:
     """Return the digits of each number in a text, and of each part of these numbers.
 
     A number from 100 on also counts without zeros at its end, because the other language may have
-    5 thousand for 5,000; a year also as its last two digits, and an hour also as one of the clock.
+    5 thousand for 5,000; a year also as its last two digits, an hour also as one of the clock, and
+    a percentage as a fraction.
     """
     found = _NUMBER.findall(text)
     parts = [part for number in found for part in re.findall(r"\d+", number)]
@@ -265,7 +268,8 @@ def _numbers(text: str) -> set[str]:
     years = {each[2:].lstrip("0") for each in numbers if len(each) == 4}
     hours = {int(each) for each in numbers if len(each) == 2}
     on_clock = {hour % _HOURS for hour in hours if _HOURS <= hour <= 2 * _HOURS}
-    return numbers | short | years | {str(hour or "") for hour in on_clock}
+    fractions = {digits(each).strip("0") for each in _PERCENTAGE.findall(text)}
+    return numbers | short | years | fractions | {str(hour or "") for hour in on_clock}
 
 
 @dataclass

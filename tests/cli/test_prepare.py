@@ -241,14 +241,17 @@ NEAR = [
     ("N e u", "N e w"),
     ("Neu!!", "New!!"),
     ("Neu", "New"),
+    ("~Datei", "^File"),
+    ("Datei", "File"),
+    ("Dat`ei", "Fi`le"),
 ]
 
 
 @pytest.mark.parametrize(
     ("markup", "expected"),
     [
-        ("remove", [1, 3, 5, 8, 9, 15]),
-        ("keep", [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 14, 15]),
+        ("remove", [1, 3, 5, 8, 9, 15, 17]),
+        ("keep", [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 14, 15, 16, 17, 18]),
     ],
 )
 def test_the_ordinary_one_of_near_duplicates_stays(tmp_path, markup, expected):
@@ -305,6 +308,17 @@ def test_control_characters_of_the_text_do_not_reach_the_terminal(tmp_path, caps
 
     assert r"all.tsv:1: \x1b]0;x\x07\u202ea | " in (printed := capsys.readouterr().out)
     assert "\x1b" not in printed
+
+
+@pytest.mark.parametrize("form", ["Da ist {name} , heute .", "Ist sie {name} , heute?"])
+def test_text_that_is_split_into_tokens_is_named(tmp_path, caplog, form):
+    table = tmp_path / "all.tsv"
+    text = "".join(f"{form.format(name=name)}\tThere is {name}, today.\n" for name in NAMES)
+    table.write_text(text)
+
+    run(tmp_path, table)
+
+    assert "100% of the pairs have a space before a full stop or comma" in caplog.text
 
 
 def test_line_breaks_that_become_spaces_are_counted(tmp_path, capsys):

@@ -440,8 +440,8 @@ def test_a_placeholder_of_xliff_becomes_what_it_shows(tmp_path, xml, text):
 @pytest.mark.parametrize(
     ("name", "rows"),
     [
-        ("a.csv", ["," * 500_000] * 30),
-        ("a.jsonl", [json.dumps({f"{row} {key}": "" for key in range(9000)}) for row in range(60)]),
+        ("a.csv", ["," * 500_000] * 60),
+        ("a.jsonl", [json.dumps({f"{n} {key}": "" for key in range(9000)}) for n in range(100)]),
     ],
 )
 def test_few_rows_of_many_columns_are_in_memory(tmp_path, name, rows):
@@ -451,7 +451,7 @@ def test_few_rows_of_many_columns_are_in_memory(tmp_path, name, rows):
     with pytest.raises(ValueError, match=r"no row can be read|choose .* 20 '"):
         list(read_bitext([tmp_path / name], Languages(None, None)))
 
-    assert tracemalloc.get_traced_memory()[1] < 60 << 20
+    assert tracemalloc.get_traced_memory()[1] < 150 << 20
     tracemalloc.stop()
 
 

@@ -132,7 +132,8 @@ def test_pairs_to_score_with_a_side_in_the_training_text_are_counted(
 def test_near_duplicates_and_only_they_have_the_same_hash():
     same = ["Ja, Tom!", "ja tom", " JA \u2013 Tom."]
     assert hash_text("3\u20135 %") == hash_text("3-5%") != hash_text("35%")
-    others = ["1,50", "150", "-5", "5", "5%", "ja tim"]
+    assert len({hash_text(text) for text in ("Open", "^Open", "O~pen", "Op`en", "O&pen")}) == 1
+    others = ["1,50", "150", "-5", "5", "5%", "~5", "2^3", "23", "ja tim"]
     others += ["\u0915\u093e", "\u0915\u0940", "!", "?", "a\udcff"]
 
     assert len({hash_text(text) for text in same}) == 1
@@ -188,6 +189,9 @@ ENGLISH = "The dog is sleeping in the garden all day today."
         ("1\u51042\u5343\u4e07\u4eba", "120 million people", None),
         ("\u5e73\u621030\u5e74", "the year 2018", None),
         ("\u0e1e.\u0e28. 2563", "the year 2020", None),
+        ("50 %", "0.5", None),
+        ("0,5", "50%", None),
+        ("50 Hunde", "0.5 dogs", "numbers"),
         ("15 Hunde", "16 dogs", "numbers"),
         ("7 Hunde", "70 dogs", "numbers"),
         ("Nyika (Malawi und Sambia)", "Nyika (Malawi and Zambia)", None),
