@@ -96,8 +96,7 @@ class PrepareConfig(Config):
     """Number of pairs in the test set; None: 5%, at most 1,000."""
     markup: Markup
     keep: Annotated[list[str], OneOf(_KEEPABLE)]
-    """Kinds of faulty pairs to keep: header, long, ratio, equal, swapped, language, numbers,
-    duplicate; by default, all are dropped."""
+    """Kinds of faulty pairs to keep, as a list; by default, all are dropped."""
 
 
 class Spool:
