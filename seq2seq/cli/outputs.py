@@ -88,11 +88,13 @@ def write(output: BinaryIO, content: bytes) -> bool:
 
 
 def check_output(path: str, *, key: str) -> Path:
-    """Return the path to write; raise IsADirectoryError if it is a directory."""
+    """Return the path to write; raise OSError if it cannot be written."""
     final = expand_home(path, key=key)
     # A pipe such as /dev/fd/63, from >(...) in a shell, cannot be resolved.
     if final.is_file() or not final.exists():
         final = final.resolve()
+    if not final.parent.is_dir():
+        raise FileNotFoundError(f"{key}={path}: there is no directory {final.parent}; make it")
     if final.is_dir():
         raise IsADirectoryError(f"{key}={path} is a directory; give the name of a file")
     return final
