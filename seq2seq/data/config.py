@@ -190,7 +190,7 @@ def _are_paths(value: object) -> TypeGuard[Sequence[str]]:
 
 
 def _read(key: str, name: str, value: object) -> FileSet:
-    entry = value if isinstance(value, Mapping) else {"files": value}
+    entry: Mapping[str, Any] = value if isinstance(value, Mapping) else {"files": value}
     paths, weight, tag = entry.get("files"), entry.get("weight", 1.0), entry.get("tag")
     is_scored = key.startswith(("data.valid", "data.test"))
     keys = ("files", "tag") if is_scored else ("files", "tag", "weight")
