@@ -159,7 +159,7 @@ def test_type_that_does_not_call_its_normalizer_is_refused():
         attend(ChangedAttention(attention, Uniform()), tiny_sources(DotConfig()))
 
 
-@pytest.mark.parametrize("text", ["unifrom", "drop_head", "uniform:1", "drop_head:x", "uniform:"])
+@pytest.mark.parametrize("text", ["unifrom", "drop_head", "uniform:1", "drop_head:x"])
 def test_unknown_intervention_is_one_line(text):
     with pytest.raises(ValueError, match=r"^(unknown )?intervention '.*$"):
         find_intervention(text)
