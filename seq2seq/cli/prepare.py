@@ -25,6 +25,7 @@ with imports_in_one_line():
 
     from seq2seq.checks import Config, FilePath, FilePaths, Name, OneOf, Range
     from seq2seq.cli.command_line import run_command
+    from seq2seq.config.composition import quote_value
     from seq2seq.data.bitexts import Row, read_bitext
     from seq2seq.data.memories import Languages
     from seq2seq.data.quality import (
@@ -356,11 +357,16 @@ def _write(
     for name, written in paths.items():
         print(f"wrote {' and '.join(written)}: {counted(sizes[name], 'pair')}")
     print(f"wrote {folder}/{_DROPPED}: {counted(int((sets < 0).sum()), 'pair')}")
-    keys = [f"data.{name}=[{','.join(written)}]" for name, written in paths.items()]
+    keys = [f"data.{name}=[{','.join(map(_quoted, each))}]" for name, each in paths.items()]
     if languages[0] == languages[1]:
         keys += [f"data.source={languages[0]}", f"data.target={languages[1]}"]
-    keys += [f"run_name={folder.resolve().name}", "training.max_minutes=30"]
+    keys += [f"run_name={_quoted(folder.resolve().name)}", "training.max_minutes=30"]
     print(f"Next: {shlex.join(['python', 'train.py', 'experiment=best', 'data=files', *keys])}")
+
+
+def _quoted(text: str) -> str:
+    """Put quotes around a text of which Hydra might not read every character."""
+    return text if re.fullmatch(r"(?!null\Z)[\w./-]+", text, re.ASCII) else quote_value(text)
 
 
 if __name__ == "__main__":

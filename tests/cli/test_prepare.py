@@ -3,11 +3,13 @@
 import os
 import random
 import re
+import shlex
 
 import pytest
 
 from seq2seq.cli.command_line import load_command
 from seq2seq.cli.prepare import Judgement, PrepareConfig, prepare, split
+from seq2seq.config.schema import load_config
 from seq2seq.data.quality import hash_text, text_key
 
 NAMES = ["Anna", "Ben", "Clara", "Dora", "Emil", "Frieda", "Georg", "Hanna", "Ida", "Jakob"]
@@ -319,6 +321,20 @@ def test_text_that_is_split_into_tokens_is_named(tmp_path, caplog, form):
     run(tmp_path, table)
 
     assert "100% of the pairs have a space before a full stop or comma" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "name", ["my", "a b", "a,b", "a[b]{c}(d)", "a=b", "it's", "null", "\u00e4"]
+)
+def test_the_next_command_can_be_read(tmp_path, table, capsys, name):
+    keys = ["source=de", "target=en", f"output={tmp_path / name}"]
+    prepare(load_command("prepare", PrepareConfig, [f"input={table}", *keys]))
+
+    command = capsys.readouterr().out.splitlines()[-1].removeprefix("Next: ")
+    config = load_config(*shlex.split(command)[2:])
+
+    assert config.run_name == name
+    assert config.data.train == [f"{tmp_path / name}/train.{end}" for end in ("de", "en")]
 
 
 def test_line_breaks_that_become_spaces_are_counted(tmp_path, capsys):
