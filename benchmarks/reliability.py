@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("runs", nargs="+", type=Path, help="run directories")
     parser.add_argument("--output", type=Path, help="picture to draw")
     options = parser.parse_args(arguments)
-    figure = Figure(figsize=(3.6, 3.4), dpi=200, layout="constrained")
+    figure = Figure(figsize=(7, 3.4), dpi=200, layout="constrained")
     axes = figure.subplots()
     axes.plot([0, 100], [0, 100], color="#666666", linewidth=1, linestyle="--")
     for run, marker in zip(options.runs, "osD^vX", strict=False):

@@ -65,13 +65,14 @@ def point_at(driver: webdriver.Chrome, number: int) -> None:
 
 
 def record_translation(driver: webdriver.Chrome) -> list[Image.Image]:
-    """Return a picture for each token of a translation, with what it attends to."""
+    """Return a picture for each word of a translation, with what it attends to."""
     driver.find_element(By.CSS_SELECTOR, "#beam option[value='1']").click()  # shows one translation
     driver.find_elements(By.CSS_SELECTOR, "#examples button")[EXAMPLE].click()
     WebDriverWait(driver, 60).until(lambda _: driver.find_elements(By.CSS_SELECTOR, TARGETS))
     WebDriverWait(driver, 60).until(lambda _: driver.execute_script(IS_IDLE))
     pictures = []
-    for number in range(len(driver.find_elements(By.CSS_SELECTOR, TARGETS)) - 1):
+    count = len(driver.find_elements(By.CSS_SELECTOR, TARGETS))
+    for number in range(count - 2):  # without the full stop and the end
         point_at(driver, number)
         pictures.append(take(driver))
     return pictures

@@ -272,7 +272,7 @@ class Sharpness(OfHeads):
 class End(OfHeads):
     """weight of the end-of-sentence token of the source"""
 
-    name, title = "end", "Weight of </s>"
+    name, title = "end", "Weight of EOS"
 
     def of_sentence(self, weights: Array) -> tuple[Array, int]:
         return weights[..., -1].sum(axis=1), weights.shape[1]

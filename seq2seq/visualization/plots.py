@@ -141,7 +141,7 @@ def head_figure(heads: Sequence[Mapping[str, float]]) -> "Figure":
 
     Example:
         >>> [axes.get_title() for axes in head_figure([{"entropy": 0.7, "end": 0.1}]).axes]
-        ['Entropy', 'Weight of </s>']
+        ['Entropy', 'Weight of EOS']
     """
     names = [f"head {number}" for number in range(1, len(heads) + 1)]
     columns = min(len(heads[0]), MAX_MEASURES)

@@ -68,7 +68,7 @@ def test_a_study_has_charts_with_a_line_for_each_group_that_has_the_measure(fini
     charts = learning_curves(finished, notes := [])
 
     titles = ("BLEU", "chrF", "Loss", "Perplexity", "Loss per character")
-    of_attention = ("Entropy", "Coverage", "Sharpness", "Weight of </s>", "Backward steps")
+    of_attention = ("Entropy", "Coverage", "Sharpness", "Weight of EOS", "Backward steps")
     assert list(charts) == [f"{title}, validation" for title in (*titles, *of_attention)]
     drawn = [[each["meta"] for each in lines_of(chart)] for chart in charts.values()]
     with_attention = list(finished["group"].unique()).index("multihead")

@@ -167,7 +167,7 @@ def test_each_statistic_has_a_panel_with_a_bar_and_a_value_for_each_head():
     assert lengths == {
         "AER": [0.125, 0.625, 1.0],
         "Entropy": [0.5, 2.25, 0.0],
-        "Weight of </s>": [1.0, 0.375, 0.0],
+        "Weight of EOS": [1.0, 0.375, 0.0],
     }
 
     first, *_ = figure.axes
