@@ -100,6 +100,9 @@ class _UnitParser:
         self._parser.StartElementHandler = self._begin
         self._parser.EndElementHandler = self._end
         self._parser.CharacterDataHandler = self._add_text
+        # Otherwise the text would lack what the entity stands for.
+        self._parser.SkippedEntityHandler = self._refuse_entity
+        self._parser.ExternalEntityRefHandler = lambda *_: 0  # an error
 
     def parse(self, piece: bytes, *, is_last: bool = False) -> None:
         """Parse the next piece of the file; a unit begins only where a piece does."""
@@ -156,6 +159,10 @@ class _UnitParser:
             if self._unit_size > MAX_LINE:
                 raise ValueError("a unit that is too large")
             self._unit.data(text)
+
+    def _refuse_entity(self, name: str, is_of_doctype: bool) -> None:
+        if not is_of_doctype:
+            raise ValueError(f"an entity {name} that the file does not define")
 
 
 def _pieces(file: TextIOBase) -> Iterator[bytes]:

@@ -55,6 +55,13 @@ def test_damage_costs_its_unit_of_a_memory(bad):
     )
 
 
+@pytest.mark.parametrize("defined", ["SYSTEM 'a.dtd'", "[<!ENTITY x SYSTEM 'file:///etc/passwd'>]"])
+def test_an_entity_that_the_file_does_not_define_is_damage(defined):
+    text = f"<!DOCTYPE tmx {defined}>{tmx(unit('a &x; b'))}"
+
+    assert kept_and_faults(read_tmx(StringIO(text), Languages(None, None))) == (GOOD, ["damaged"])
+
+
 @pytest.mark.parametrize("end", ["", "<tu><tuv xml:lang='de'><se", "<tu>&"])
 def test_a_memory_that_is_cut_off_is_read_to_its_end(end):
     records = read_tmx(StringIO(tmx("", end=end)), Languages(None, None))
