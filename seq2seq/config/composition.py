@@ -181,7 +181,8 @@ def _nearest_keys(error: OmegaConfBaseException) -> str:
     ]
     near += difflib.get_close_matches(str(error.key), keys)
     if near:
-        return f"; did you mean {' or '.join(near)}?"
+        section, dot, _ = str(error.full_key).rpartition(".")
+        return f"; did you mean {' or '.join(f'{section}{dot}{each}' for each in near)}?"
     if OmegaConf.get_type(parent) is dict:  # without a schema, such as data.train
         return f"; write +{error.full_key}=... to add it to {', '.join(keys)}"
     return f"; one of: {', '.join(sorted(keys))}"

@@ -112,7 +112,10 @@ def test_values_get_the_types_of_their_keys():
         ("batchsize=3", "unknown key 'batchsize'; did you mean batch_size?"),
         ("colour=red", "unknown key 'colour'; one of: alignments, attention_html, "),
         ("beam_size=3", "unknown key 'beam_size'; did you mean decoding.beam_size"),
-        ("decoding.beamsize=3", "unknown key 'decoding.beamsize'; did you mean beam_size?"),
+        (
+            "decoding.beamsize=3",
+            "unknown key 'decoding.beamsize'; did you mean decoding.beam_size?",
+        ),
         ("decoding.top_k=3", "unknown key 'decoding.top_k'; it belongs to decoding=sampling"),
         ("decoding=beem", "unknown decoding 'beem'; one of: beam, greedy, mbr, sampling"),
         ("batch_size=many", "batch_size: Value 'many' of type 'str' could not be converted to In"),

@@ -42,7 +42,7 @@ def test_an_unknown_key_in_a_file_is_described_as_on_the_command_line(tmp_path):
     ):
         compose("mine", overrides=[f"hydra.searchpath=[{config_directory()}]"])
 
-    line = "unknown key 'training.schedule.warmup'; did you mean warmup_updates?"
+    line = "unknown key 'training.schedule.warmup'; did you mean training.schedule.warmup_updates?"
     assert describe_error(caught.value) == line
 
 
@@ -61,7 +61,7 @@ def error_of(*overrides: str) -> str:
         ("kernels=plain", "unknown key 'kernels'; did you mean training.kernels?"),
         (
             "model.encoder.hiden_size=3",
-            "unknown key 'model.encoder.hiden_size'; did you mean hidden_size?",
+            "unknown key 'model.encoder.hiden_size'; did you mean model.encoder.hidden_size?",
         ),
         (
             "attention.num_heads=3",
@@ -103,7 +103,7 @@ def error_of(*overrides: str) -> str:
         ),
         (
             ["data=files", "data.train={german: {files: [x]}}", "data.train.germn={files: [z]}"],
-            "unknown key 'data.train.germn'; did you mean german?",
+            "unknown key 'data.train.germn'; did you mean data.train.german?",
         ),
     ],
 )
