@@ -61,7 +61,9 @@ def _download(path: Path) -> None:
     command = ["npm", "pack", f"onnxruntime-web@{VERSION}"]
     advice = f"run {' '.join(command)} where npm works, and copy {PACKAGE} to {path.parent}"
     path.parent.mkdir(parents=True, exist_ok=True)
-    npm = shutil.which(command[0]) or command[0]  # on Windows, the name of a script
+    npm = shutil.which(command[0])
+    if npm is None:
+        raise FileNotFoundError(f"npm, which downloads onnxruntime-web, is not installed; {advice}")
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         done = subprocess.run(
             [npm, *command[1:]], cwd=folder, capture_output=True, text=True, check=False
