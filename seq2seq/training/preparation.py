@@ -96,7 +96,7 @@ def prepare_data(config: TrainConfig, tokenizers: TokenizerPair | None = None) -
     if tokenizers is None:
         symbols = with_tags(config.tokenizer, config.data)
         tokenizers = cached_tokenizers(symbols, corpora.train, config.data.cache_dir)
-    check_tags(config.data, tokenizers)
+    check_tags(config.tokenizer, config.data, tokenizers)
     encoded = encode_corpus(corpora.train, tokenizers, config.data)
     links = None
     if config.training.guided_attention > 0:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor
 
-from seq2seq.data.config import DataConfig, FilesConfig, Normalization, TokenizerConfig
+from seq2seq.data.config import DataConfig, FilesConfig, FileSet, Normalization, TokenizerConfig
 from seq2seq.data.corpus import Corpus, Pair, converted
 from seq2seq.registry import Registry
 from seq2seq.text.copying import with_lesson
@@ -395,21 +395,24 @@ def _tags(data: DataConfig) -> list[str | None]:
     return [each.tag for each in data.train_sets()] if isinstance(data, FilesConfig) else [None]
 
 
-def check_tags(data: DataConfig, tokenizers: TokenizerPair) -> None:
+def check_tags(config: TokenizerConfig, data: DataConfig, tokenizers: TokenizerPair) -> None:
     """Check that the source tokenizer keeps every tag whole; warn about sets to score without one.
 
     Raises:
-        ValueError: A tag is not a symbol of the tokenizer.
+        ValueError: A tag or a symbol of the configuration is not a symbol of the tokenizer.
     """
-    if not isinstance(data, FilesConfig):
-        return
-    to_score = (*data.valid_sets(), *data.test_sets())
-    for each in (*data.train_sets(), *to_score):
-        if each.tag is not None and each.tag not in tokenizers.source.rules.tags:
+    named = [("tokenizer.user_symbols", symbol) for symbol in config.user_symbols]
+    to_score: list[FileSet] = []
+    if isinstance(data, FilesConfig):
+        to_score = [*data.valid_sets(), *data.test_sets()]
+        sets = (*data.train_sets(), *to_score)
+        named += [(f"{each.key}.tag", each.tag) for each in sets if each.tag is not None]
+    for key, symbol in named:
+        if symbol not in tokenizers.source.rules.tags:
             raise ValueError(
-                f"{each.key}.tag={each.tag} is not a symbol of the tokenizer; use a tag of the "
-                "training corpora, or train a tokenizer with it in tokenizer.user_symbols; the "
-                "tokenizers of init_from keep the symbols that they were trained with"
+                f"{key}={symbol} is not a symbol of the tokenizer; use a tag of the training "
+                "corpora, or train a tokenizer with it in tokenizer.user_symbols; the tokenizers "
+                "of init_from keep the symbols that they were trained with"
             )
     tags = required_tags(data)
     untagged = [each.key for each in to_score if each.tag is None]

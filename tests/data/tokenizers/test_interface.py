@@ -284,12 +284,16 @@ def test_a_tag_is_no_second_time_among_the_symbols(tmp_path):
     assert required_tags(BASE) == []
 
 
-def test_tags_that_the_tokenizers_would_split_are_refused(tmp_path):
-    tokenizers = with_tags_only("<2b>")
-    data = two_corpora(tmp_path, large={"tag": "<2b>"}, small={"tag": "<z>"})
+@pytest.mark.parametrize(
+    ("tag", "symbol", "key"),
+    [("<z>", "<2b>", "data.train.small.tag"), ("<2b>", "<z>", "tokenizer.user_symbols")],
+)
+def test_symbols_that_the_tokenizers_would_split_are_refused(tmp_path, tag, symbol, key):
+    config = replace(CONFIGS["words"], user_symbols=["<2b>", symbol])
+    data = two_corpora(tmp_path, large={"tag": "<2b>"}, small={"tag": tag})
 
-    with pytest.raises(ValueError, match=r"^data\.train\.small\.tag=<z> is not a symbol of"):
-        check_tags(data, tokenizers)
+    with pytest.raises(ValueError, match=f"^{key}=<z> is not a symbol of the tokenizer"):
+        check_tags(config, data, with_tags_only("<2b>"))
 
 
 @pytest.mark.parametrize(
@@ -306,7 +310,7 @@ def test_tags_are_required_if_every_training_corpus_has_one(
 ):
     data = two_corpora(tmp_path, large=large, small=small)
 
-    check_tags(data, with_tags_only("<2x>", "<2y>"))
+    check_tags(CONFIGS["words"], data, with_tags_only("<2x>", "<2y>"))
 
     assert required_tags(data) == required
     expected = (
