@@ -35,7 +35,7 @@ WORKDIR /tmp
 EXPOSE 5000
 # The port may be an argument of the service, which is process 1.
 HEALTHCHECK --interval=30s --timeout=5s --start-period=30s \
-    CMD ["python", "-c", "import re, urllib.request; ports = re.findall(rb'\\x00port=(\\d+)', open('/proc/1/cmdline', 'rb').read()) or [b'5000']; urllib.request.urlopen(f'http://127.0.0.1:{ports[-1].decode()}/health', timeout=4)"]
+    CMD ["python", "-c", "import re, urllib.request; ports = re.findall(rb'\\x00[+]*port=\\W*(\\d+)', open('/proc/1/cmdline', 'rb').read()) or [b'5000']; urllib.request.urlopen(f'http://localhost:{ports[-1].decode()}/health', timeout=4)"]
 ENTRYPOINT ["seq2seq-serve", "host=0.0.0.0"]
 
 FROM service AS onnx

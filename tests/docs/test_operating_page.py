@@ -76,19 +76,21 @@ def test_the_container_without_torch_has_the_packages_of_the_guide() -> None:
     assert {f"RUN {packages}", f"RUN {package}"} <= set(DOCKERFILE.splitlines())
 
 
-@pytest.mark.parametrize("is_given", [True, False])
-def test_the_health_check_of_the_container_follows_the_port(tmp_path: Path, is_given: bool) -> None:
+@pytest.mark.parametrize("given", [None, "port={}", "++port={}", "port='{}'", 'port=" {}"'])
+def test_the_health_check_of_the_container_follows_the_port(
+    tmp_path: Path, given: str | None
+) -> None:
     [check_text] = re.findall(r"^HEALTHCHECK .*\\\n +CMD (.*)$", DOCKERFILE, re.MULTILINE)
     python, option, code = json.loads(check_text)
     arguments = tmp_path / "cmdline"
 
     with running() as live:
         port = str(live.port)
-        given = ["seq2seq-serve", "host=0.0.0.0", "checkpoint=/models/port=1"]
-        given += ["port=1", f"port={port}"] if is_given else []
-        arguments.write_bytes("".join(f"{each}\0" for each in given).encode())
+        command = ["seq2seq-serve", "host=0.0.0.0", "checkpoint=/models/port=1"]
+        command += ["port=1", given.format(port)] if given else []
+        arguments.write_bytes("".join(f"{each}\0" for each in command).encode())
         code = code.replace("/proc/1/cmdline", str(arguments))
-        code = code if is_given else code.replace("5000", port)
+        code = code if given else code.replace("5000", port)
         done = subprocess.run([sys.executable, option, code], capture_output=True, check=False)
 
     assert (python, done.returncode) == ("python", 0), done.stderr
