@@ -49,8 +49,9 @@ _TYPICAL = 10_000
 """Number of pairs, from all parts of the text, from which the rules learn what is typical."""
 _MOST_UNDECODED = 0.2
 """Share of rows that are not UTF-8 above which the whole text has another encoding."""
-_SPLIT, _MOST_SPLIT = re.compile(r"\w [.,](?: |\Z)"), 0.2
-"""A space before a full stop or comma, and the share of such pairs above which it is named."""
+_SPLIT = re.compile(r"\w [.,。、，](?: |\Z)|\w '(?:d|ll|m|re|s|t|ve)\b| @-@ |@@ |(?:\A| )▁\w")
+_MOST_SPLIT = 0.2
+"""The traces of a tokenizer, and the share of pairs with them above which they are named."""
 _CHANGES = {
     **MARKUP,
     "breaks": "line breaks, which became spaces",
@@ -230,8 +231,8 @@ def judge(spool: Spool, rules: PairRules, *, markup: Markup) -> Judgement:
     num_split = sum(any(map(_SPLIT.search, pair)) for pair in pairs)
     if num_split > _MOST_SPLIT * len(pairs):
         logger.warning(
-            "%.0f%% of the pairs have a space before a full stop or comma, so the text seems to be "
-            "split into tokens; join them, because the model is to read ordinary text",
+            '%.0f%% of the pairs seem to be split into tokens, as "it \'s", "dog .", "@@" or '
+            '"▁dog"; join the tokens, because the model is to read ordinary text',
             100 * num_split / len(pairs),
         )
     judgement = Judgement(spool.num_rows)
