@@ -49,7 +49,9 @@ _TYPICAL = 10_000
 """Number of pairs, from all parts of the text, from which the rules learn what is typical."""
 _MOST_UNDECODED = 0.2
 """Share of rows that are not UTF-8 above which the whole text has another encoding."""
-_SPLIT = re.compile(r"\w [.,。、，](?: |\Z)|\w '(?:d|ll|m|re|s|t|ve)\b| @-@ |@@ |(?:\A| )▁\w")
+_SPLIT = re.compile(
+    r"\w [.,\u3001\u3002\uff0c](?: |\Z)|\w '(?:d|ll|m|re|s|t|ve)\b| @-@ |@@ |(?:\A| )\u2581\w"
+)
 _MOST_SPLIT = 0.2
 """The traces of a tokenizer, and the share of pairs with them above which they are named."""
 _CHANGES = {

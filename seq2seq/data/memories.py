@@ -87,6 +87,8 @@ class _UnitParser:
         """Tags of the elements that are open, and whether their text may be translated."""
         self._above: list[tuple[str, bool]] = []
         """The elements around the last unit."""
+        self._skipped: list[bytes] = []
+        """Pieces that are in a comment or the like, unless its end is missing."""
         self._start()
 
     def _start(self) -> None:
@@ -106,6 +108,19 @@ class _UnitParser:
 
     def parse(self, piece: bytes, *, is_last: bool = False) -> None:
         """Parse the next piece of the file; a unit begins only where a piece does."""
+        self._parse(piece, is_last=is_last)
+        if self._skipped and self.is_lost:
+            again, self._skipped = self._skipped, []
+            self.line -= sum(each.count(b"\n") for each in (*again, piece))
+            for each in again:
+                self._parse(each)
+            self._parse(piece, is_last=is_last)
+        elif self.units or self._unit is not None or self.is_lost:
+            self._skipped.clear()
+        elif self._skipped or _UNIT_START.match(piece):
+            self._skipped.append(piece)
+
+    def _parse(self, piece: bytes, *, is_last: bool = False) -> None:
         if _UNIT_START.match(piece):
             if self._unit is not None:
                 self.units.append(f"a unit that does not end before line {self.line:,}")
@@ -121,7 +136,7 @@ class _UnitParser:
             except (expat.ExpatError, ValueError) as error:
                 line = self._start_line + self._parser.CurrentLineNumber - 1
                 self.units.append(f"{str(error).partition(':')[0]} in line {line:,}")
-                if self._unit is None:
+                if self._unit is None and self._open:
                     self._above = self._open
                 self._unit, self.is_lost = None, True
         self.line += piece.count(b"\n")

@@ -45,8 +45,12 @@ def kept_and_faults(records):
         unit("<!-- a"),
         unit("<?a"),
         unit("<ph x='a"),
+        "<?a ",
+        "<!-- a ",
+        "<![CDATA[a ",
+        "</body></tmx><tmx><body>",
     ],
-    ids=range(16),
+    ids=range(20),
 )
 def test_damage_costs_its_unit_of_a_memory(bad):
     assert kept_and_faults(read_tmx(StringIO(tmx(bad)), Languages(None, None))) == (
