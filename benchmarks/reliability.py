@@ -2,9 +2,9 @@
 
     python benchmarks/reliability.py checkpoints/NAME [checkpoints/NAME ...] --output my/diagram.png
 
-takes the sentences of each run's test set, or validation set without a test set, in five groups of
-equal size, from the lowest to the highest expected chrF, and draws the mean chrF that was expected
-and observed in each group.
+translates each run's test set, or validation set without a test set, as translate.py does. It draws
+the mean chrF that was expected and observed in five groups of equal size, from the lowest to the
+highest expected chrF.
 """
 
 import argparse
@@ -14,11 +14,12 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
+from sacrebleu.metrics import CHRF
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from seq2seq.evaluation.confidence import Confidence, rank_correlation
-from seq2seq.evaluation.measures import outcomes
+from seq2seq import Translator
+from seq2seq.evaluation.confidence import rank_correlation
 from seq2seq.training.run_directory import RunDirectory
 
 
@@ -46,16 +47,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def groups(run: Path) -> tuple[list[float], list[float], float]:
     """Return the mean expected and observed chrF of each fifth, and the rank correlation."""
-    directory = RunDirectory(run)
-    line = directory.read_results()["confidence"]
-    if not isinstance(line, dict):
+    translator, directory, chrf = Translator.load(run, device="cpu"), RunDirectory(run), CHRF()
+    if translator.confidence is None:
         raise SystemExit(f"error: {run} expects no chrF; its train.log says why")
-    split = "test" if directory.text("test", "npz").exists() else "valid"
-    found = outcomes(directory.read_statistics(split))
-    expected = np.array([Confidence(**line).expected_chrf(each) for each in found.certainty])
-    fifths = np.array_split(np.argsort(found.certainty, kind="stable"), 5)
-    means = [[float(values[fifth].mean()) for fifth in fifths] for values in (expected, found.chrf)]
-    return means[0], means[1], rank_correlation(*found)
+    split = "test" if directory.text("test", "src").exists() else "valid"
+    sources, references = (
+        directory.text(split, kind).read_text(encoding="utf-8").splitlines()
+        for kind in ("src", "ref")
+    )
+    pairs = [
+        (found.expected_chrf, chrf.sentence_score(found.text, [reference]).score)
+        for found, reference in zip(translator(sources), references, strict=True)
+        if found.expected_chrf is not None
+    ]
+    expected, observed = np.array(sorted(pairs, key=lambda pair: pair[0])).T
+    expected_means, observed_means = (
+        [float(fifth.mean()) for fifth in np.array_split(values, 5)]
+        for values in (expected, observed)
+    )
+    return expected_means, observed_means, rank_correlation(expected, observed)
 
 
 if __name__ == "__main__":

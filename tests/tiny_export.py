@@ -85,7 +85,7 @@ def make_exportable(
         tokenizers=tokenizers,
         model_state=model.state_dict(),
         training_state=None,
-        confidence=Confidence(slope=20.0, intercept=90.0, spread=9.0, mean=60.0, first_fifth=40.0),
+        confidence=Confidence(slope=60.0, intercept=30.0, spread=9.0, mean=60.0, first_fifth=40.0),
     )
 
 

@@ -1,14 +1,16 @@
 """How good a translation is likely to be: the chrF expected from its log-probability.
 
-The mean log-probability of a translation's tokens says how certain the model was. A straight line,
-fitted on the validation set, turns it into an expected chrF. Rikters and Fishel (2017, "Confidence
-through Attention") compare it with features of the attention. This module loads without torch.
+The mean log-probability of a translation's tokens says how certain the model was. A line, fitted on
+the validation set, turns the square root of the mean probability into an expected chrF. Rikters and
+Fishel (2017, "Confidence through Attention") compare it with features of the attention. This module
+loads without torch.
 """
 
 # S sentences
 
 import heapq
 import logging
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -26,12 +28,11 @@ _MOST_LINES = 5
 
 
 class Confidence(NamedTuple):
-    """A straight line from the mean log-probability of the tokens to the chrF of a translation."""
+    """A line from the square root of the tokens' geometric mean probability to the chrF."""
 
     slope: float
-    """chrF per nat."""
     intercept: float
-    """chrF at probability 1."""
+    """chrF at probability 0, which may be negative."""
     spread: float
     """Standard deviation of the chrF of a sentence around the line, on the validation set."""
     mean: float
@@ -41,7 +42,8 @@ class Confidence(NamedTuple):
 
     def expected_chrf(self, mean_log_probability: float) -> float:
         """Return the chrF to expect of a translation, from 0 to 100."""
-        return min(max(self.intercept + self.slope * mean_log_probability, 0.0), 100.0)
+        value = self.intercept + self.slope * math.exp(mean_log_probability / 2)
+        return min(max(value, 0.0), 100.0)
 
 
 class Outcomes(NamedTuple):
@@ -59,10 +61,11 @@ def fit_confidence(valid: Outcomes) -> Confidence:
     Args:
         valid: At least five translations, with different certainties.
     """
-    certainty, chrf = valid
-    slope, intercept = map(float, np.polyfit(certainty, chrf, deg=1))
-    line = Confidence(slope, intercept, float((chrf - intercept - slope * certainty).std()), 0, 0)
-    expected = sorted(map(line.expected_chrf, certainty))
+    roots = np.exp(valid.certainty / 2)
+    slope, intercept = map(float, np.polyfit(roots, valid.chrf, deg=1))
+    spread = float((valid.chrf - intercept - slope * roots).std())
+    line = Confidence(slope, intercept, spread, 0, 0)
+    expected = sorted(map(line.expected_chrf, valid.certainty))
     return line._replace(
         mean=float(np.mean(expected)), first_fifth=float(np.mean(expected[: len(expected) // 5]))
     )

@@ -18,7 +18,7 @@ CHECKPOINT = "best.pt"
 """File of the fp32 weights and all settings. `Translator` looks for this name in a directory."""
 ENCODER, STEP = "encoder.onnx", "step.onnx"
 SOURCE, TARGET = "source.spm", "target.spm"
-FORMAT = 3
+FORMAT = 4
 _READ = (ENCODER, STEP, SOURCE, TARGET)
 """Files that `OnnxTranslator` reads; runtime.json has their hashes."""
 _SEARCHES = {each().name: each for each in (GreedyConfig, BeamConfig)}

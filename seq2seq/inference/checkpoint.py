@@ -32,7 +32,7 @@ from seq2seq.version import __version__
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 3
+FORMAT = 4
 """Number of the format; a file of another format is refused."""
 
 

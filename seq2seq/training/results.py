@@ -20,7 +20,7 @@ from seq2seq.files.atomic import write_text
 from seq2seq.inference.checkpoint import load_checkpoint, save_checkpoint
 from seq2seq.model.seq2seq import count_parameters
 from seq2seq.runtime.numerics import Numerics, processor_name
-from seq2seq.search.config import DecodingConfig
+from seq2seq.search.config import DEFAULT_SEARCH, DecodingConfig
 from seq2seq.training.preparation import EvaluationSet
 from seq2seq.training.run_directory import RunDirectory
 from seq2seq.training.trainer import Trainer
@@ -67,28 +67,26 @@ def write_results(trainer: Trainer, command: str = "") -> FinalScores:
         Interrupted: A signal asked to stop; a resumed run scores the checkpoint again.
     """
     decoding = trainer.config.decoding
-    scoring = replace(trainer.evaluator, decoding=decoding, num_samples=_NUM_MAPS)
     with trainer.signals:
         best = trainer.ranks.compute_in_first(lambda: load_checkpoint(trainer.directory.best))
         model = best.build_model().to(trainer.numerics.device)
-        sets = {
-            name: replace(scoring, data=data).evaluate(model, slow=True)
-            for name, data in trainer.data.sets.items()
-        }
-    found = FinalScores(sets, *_choose_confidence(sets, decoding))
+
+        def evaluate(decoding: DecodingConfig) -> dict[str, Evaluation]:
+            scoring = replace(trainer.evaluator, decoding=decoding, num_samples=_NUM_MAPS)
+            return {
+                name: replace(scoring, data=data).evaluate(model, slow=True)
+                for name, data in trainer.data.sets.items()
+            }
+
+        sets = evaluate(decoding)
+        # The expected chrF is for translations that are made by the default search.
+        judged = sets if decoding == DEFAULT_SEARCH else evaluate(DEFAULT_SEARCH)
+    of_sets = {name: outcomes(each.statistics) for name, each in judged.items()}
+    found = FinalScores(sets, *choose_confidence(of_sets["valid"], of_sets.get("test")))
     if trainer.ranks.is_first:
         _write(trainer, found, command)
         save_checkpoint(trainer.directory.best, replace(best, confidence=found.confidence))
     return found
-
-
-def _choose_confidence(
-    sets: dict[str, Evaluation], decoding: DecodingConfig
-) -> tuple[Confidence | None, str]:
-    if not decoding.maximizes_probability:
-        return None, f"no expected chrF: decoding={decoding.name} does not maximize probability"
-    test = outcomes(sets["test"].statistics) if "test" in sets else None
-    return choose_confidence(outcomes(sets["valid"].statistics), test)
 
 
 def _write(trainer: Trainer, found: FinalScores, command: str) -> None:

@@ -1,7 +1,7 @@
 """Each benchmark runs to its end on a tiny model, and prints the rows that it promises."""
 
+import dataclasses
 import gzip
-import json
 import re
 import runpy
 import subprocess
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from sacrebleu.metrics import CHRF
 from tiny_export import SENTENCES
 from tiny_training import ROOT, corpus_overrides, write_corpus
 from tiny_translator import write_checkpoint
@@ -17,8 +18,9 @@ from tiny_translator import write_checkpoint
 from benchmarks.gpu.check import NAMES
 from benchmarks.ingredient_speed import INGREDIENTS
 from benchmarks.train_speed import FORMS, TYPES
-from seq2seq.evaluation.measures import Sentences, measure
-from seq2seq.training.run_directory import RunDirectory
+from seq2seq import Translator
+from seq2seq.evaluation.confidence import Confidence
+from seq2seq.inference.checkpoint import load_checkpoint, save_checkpoint
 
 pytestmark = pytest.mark.slow
 SIZES = ("encoder.hidden_size=8", "decoder.hidden_size=16", "embedding_size=8")
@@ -246,17 +248,24 @@ def test_copying_is_measured_for_each_kind_and_place(run, trained):
     assert len(rows) == 7 and all(row[3].endswith(" of 2") for row in rows)
 
 
-def test_expected_quality_is_drawn_beside_the_observed_one(run, tmp_path):
-    line = {"slope": 10.0, "intercept": 50.0, "spread": 1.0, "mean": 40.0, "first_fifth": 40.0}
-    (tmp_path / "results.json").write_text(json.dumps({"confidence": line}))
-    texts, certainty = ["a dog runs"] * 5, [(-float(place), 1) for place in range(5)]
-    sentences = Sentences(translations=texts, references=[texts], certainty=certainty)
-    RunDirectory(tmp_path).write_statistics("test", measure(sentences))
+def sentence_chrf(text: str, reference: str) -> float:
+    return CHRF().sentence_score(text, [reference]).score
+
+
+def test_expected_quality_is_drawn_beside_the_observed_one(run, trained, tmp_path):
+    line = Confidence(slope=0.0, intercept=50.0, spread=1.0, mean=40.0, first_fifth=40.0)
+    checkpoint = load_checkpoint(trained)
+    save_checkpoint(tmp_path / "best.pt", dataclasses.replace(checkpoint, confidence=line))
+    sources = ["ein hund rennt", "zwei", "ein", "hund", "rennt"]
+    translations = Translator.load(trained, device="cpu")(sources)
+    scores = [sentence_chrf(found.text, "the dog runs") for found in translations]
+    (tmp_path / "test.src").write_text("".join(f"{each}\n" for each in sources))
+    (tmp_path / "test.ref").write_text("the dog runs\n" * 5)
 
     _, printed = run("reliability", tmp_path, f"--output={tmp_path}/diagram.png")
 
-    assert "expected 10, 20, 30, 40, 50\n" in printed
-    assert "observed 100, 100, 100, 100, 100\n" in printed
+    assert "expected 50, 50, 50, 50, 50\n" in printed
+    assert f"observed {', '.join(f'{each:.0f}' for each in scores)}\n" in printed
     assert (tmp_path / "diagram.png").read_bytes().startswith(b"\x89PNG")
 
 

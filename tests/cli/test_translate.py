@@ -1,4 +1,5 @@
 import json
+import math
 import os
 import re
 import select
@@ -64,7 +65,7 @@ def test_a_mistake_is_one_line_and_leaves_no_traces(refusal, tmp_path, arguments
 
 @pytest.mark.parametrize("is_asked_for", [True, False])
 def test_the_expected_chrf_is_in_json_and_summed_up(run, tmp_path, caplog, is_asked_for):
-    line = Confidence(slope=10.0, intercept=60.0, spread=9.0, mean=70.0, first_fifth=65.0)
+    line = Confidence(slope=20.0, intercept=50.0, spread=9.0, mean=70.0, first_fifth=69.5)
     save_checkpoint(tmp_path / "best.pt", replace(make_checkpoint(), confidence=line))
     (tmp_path / "in.txt").write_text("ein hund\n\nja\n")
     keys = ["checkpoint=best.pt", "input=in.txt", "output_format=json", "device=cpu"]
@@ -80,7 +81,8 @@ def test_the_expected_chrf_is_in_json_and_summed_up(run, tmp_path, caplog, is_as
         assert (first["expected_chrf"], summary) == (None, [])
         return
     values = first["sentences"][0]["hypotheses"][0]["token_log_probabilities"]
-    assert first["expected_chrf"] == pytest.approx(60 + 10 * sum(values) / len(values), abs=0.06)
+    root = math.exp(sum(values) / len(values) / 2)
+    assert first["expected_chrf"] == pytest.approx(50 + 20 * root, abs=0.06)
     mean = (first["expected_chrf"] + third["expected_chrf"]) / 2
     order = "1, 3" if first["expected_chrf"] < third["expected_chrf"] else "3, 1"
     assert summary == [

@@ -23,20 +23,22 @@ def some_outcomes(number: int, *, noise: float, seed: int = 1) -> Outcomes:
 
 def test_the_line_is_that_of_the_normal_equations() -> None:
     certainty, chrf = found = some_outcomes(300, noise=9.0)
-    matrix = np.stack([certainty, np.ones(300)], axis=1)
+    roots = np.sqrt(np.exp(certainty))
+    matrix = np.stack([roots, np.ones(300)], axis=1)
     slope, intercept = np.linalg.solve(matrix.T @ matrix, matrix.T @ chrf)
     line = fit_confidence(found)
     assert (line.slope, line.intercept) == pytest.approx((slope, intercept))
-    residuals = chrf - intercept - slope * certainty
+    residuals = chrf - intercept - slope * roots
     assert line.spread == pytest.approx(np.sqrt((residuals**2).mean()))
-    expected = np.sort(intercept + slope * certainty)
+    expected = np.sort(intercept + slope * roots)
     assert line.mean == pytest.approx(chrf.mean())
     assert line.first_fifth == pytest.approx(expected[:60].mean())
 
 
 def test_the_expected_chrf_stays_between_0_and_100() -> None:
-    line = Confidence(40.0, 110.0, 10.0, 60.0, 40.0)
-    assert [line.expected_chrf(value) for value in (-9.0, -1.0, -0.1)] == [0.0, 70.0, 100.0]
+    line = Confidence(200.0, -30.0, 10.0, 60.0, 40.0)
+    certainties = (-9.0, 2 * np.log(0.5), -0.1)
+    assert list(map(line.expected_chrf, certainties)) == pytest.approx([0.0, 70.0, 100.0])
 
 
 def test_the_lines_to_read_first_are_those_with_the_lowest_values(

@@ -157,6 +157,8 @@ def test_page_shows_a_translation_while_one_types_and_the_one_that_is_chosen(sho
 
     size = BeamConfig(beam_size=5, n_best=5)
     [expected] = sentences_of(OnnxTranslator.load(exported)(["zwei kinder spielen"], size))
+    status = shown.find_element(By.ID, "status").text
+    assert f"; expected chrF {expected.expected_chrf:.0f}" in status
     assert shown_texts(shown) == [each.text.strip() or "(no text)" for each in expected.hypotheses]
     assert texts_of(shown, ".source .token span") == labels_of(expected.source_tokens)
     assert texts_of(shown, ".target .token span") == labels_of(expected.best.tokens)

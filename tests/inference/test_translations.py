@@ -1,4 +1,5 @@
 import json
+import math
 
 import numpy as np
 import pytest
@@ -44,7 +45,7 @@ def test_a_protected_span_of_any_pattern_may_be_lost():
     assert translation.lost_spans == ["5", "ORD-x"]
 
 
-LINE = Confidence(slope=40.0, intercept=90.0, spread=9.0, mean=60.0, first_fifth=40.0)
+LINE = Confidence(slope=90.0, intercept=-10.0, spread=9.0, mean=60.0, first_fifth=40.0)
 
 
 def test_the_expected_chrf_of_a_line_is_that_of_the_mean_over_its_tokens():
@@ -58,8 +59,8 @@ def test_the_expected_chrf_of_a_line_is_that_of_the_mean_over_its_tokens():
     empty, spans = sentence("", -9.0, 1), sentence(f"{SYMBOLS[0]}.", -9.0, 1)
     line = Translation("", [first, empty, spans, second])
 
-    assert first.expected_chrf == pytest.approx(90 - 40 / 2)
-    assert line.expected_chrf == pytest.approx(90 - 40 * 3 / 6)
+    assert first.expected_chrf == pytest.approx(90 * math.exp(-1 / 2 / 2) - 10)
+    assert line.expected_chrf == pytest.approx(90 * math.exp(-3 / 6 / 2) - 10)
     assert empty.expected_chrf is spans.expected_chrf is None  # nothing was translated
     assert first._replace(confidence=None).expected_chrf is None
 

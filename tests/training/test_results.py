@@ -58,14 +58,24 @@ def test_the_expected_chrf_is_fitted_on_the_validation_set_and_kept(tmp_path, mo
         tiny_run(tmp_path)
 
     run = tmp_path / "runs" / "tiny"
-    statistics = RunDirectory(run).read_statistics("valid")
-    line = confidence.fit_confidence(outcomes(statistics))
     results = json.loads((run / "results.json").read_text())
+    line = load_checkpoint(run).confidence
     assert results["confidence"] == line._asdict()
-    assert load_checkpoint(run).confidence == line
     assert results["test"]["certainty_correlation"] == pytest.approx(
         confidence.rank_correlation(*outcomes(RunDirectory(run).read_statistics("test")))
     )
+    found = [
+        each.best
+        for each in Translator.load(run, device="cpu")((run / "valid.src").read_text().splitlines())
+    ]
+    certainty = [(each.log_probability, len(each.sentences[0].tokens)) for each in found]
+    sentences = Sentences(
+        translations=[each.text for each in found],
+        references=[(run / "valid.ref").read_text().splitlines()],
+        certainty=certainty,
+    )
+    translated = outcomes(measure(sentences, ["certainty", "chrf"]))
+    assert line == pytest.approx(confidence.fit_confidence(translated), abs=1e-3)
     assert "expected chrF: rank correlation" in caplog.text
 
 

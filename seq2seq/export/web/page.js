@@ -85,7 +85,7 @@ function describe({ text, tokens, logProbability, weights }) {
 function expectedChrf({ logProbability, tokens }) {
   if (!model.confidence || !tokens.length) return "";
   const { slope, intercept } = model.confidence;
-  const value = intercept + slope * logProbability / tokens.length;
+  const value = intercept + slope * Math.exp(logProbability / tokens.length / 2);
   return `; expected chrF ${Math.round(Math.min(Math.max(value, 0), 100))}`;
 }
 
