@@ -220,11 +220,12 @@ class _Finished:
 
     def add(self, scores: Scores, cells: Integers) -> None:
         """Add hypotheses (B, W); -inf marks those that have not ended."""
-        joined = np.hstack((self.scores, scores))
+        joined = np.concatenate((self.scores, scores), axis=1)
         # Earlier hypotheses come first and the sort is stable, so they win ties.
         order = np.argsort(-joined, axis=1, kind="stable")[:, : self.scores.shape[1]]
-        self.scores = np.take_along_axis(joined, order, axis=1)
-        self.cells = np.take_along_axis(np.hstack((self.cells, cells)), order, axis=1)
+        order += np.arange(0, joined.size, joined.shape[1])[:, None]  # take is fast on flat arrays
+        self.scores = joined.take(order)
+        self.cells = np.concatenate((self.cells, cells), axis=1).take(order)
 
     def endings(
         self, index: np.intp, live_scores: Scores, live_cells: Integers
