@@ -71,16 +71,15 @@ def write_results(trainer: Trainer, command: str = "") -> FinalScores:
         best = trainer.ranks.compute_in_first(lambda: load_checkpoint(trainer.directory.best))
         model = best.build_model().to(trainer.numerics.device)
 
-        def evaluate(decoding: DecodingConfig) -> dict[str, Evaluation]:
-            scoring = replace(trainer.evaluator, decoding=decoding, num_samples=_NUM_MAPS)
-            return {
-                name: replace(scoring, data=data).evaluate(model, slow=True)
-                for name, data in trainer.data.sets.items()
-            }
+        def evaluate(name: str, decoding: DecodingConfig, num_samples: int = 0) -> Evaluation:
+            data = trainer.data.sets[name]
+            evaluator = replace(trainer.evaluator, data=data, decoding=decoding)
+            return replace(evaluator, num_samples=num_samples).evaluate(model, slow=True)
 
-        sets = evaluate(decoding)
-        # The expected chrF is for translations that are made by the default search.
-        judged = sets if decoding == DEFAULT_SEARCH else evaluate(DEFAULT_SEARCH)
+        sets = {name: evaluate(name, decoding, _NUM_MAPS) for name in trainer.data.sets}
+        judged = {name: sets[name] for name in ("valid", "test") if name in sets}
+        if decoding != DEFAULT_SEARCH:  # with which translate.py and exported models translate
+            judged = {name: evaluate(name, DEFAULT_SEARCH) for name in judged}
     of_sets = {name: outcomes(each.statistics) for name, each in judged.items()}
     found = FinalScores(sets, *choose_confidence(of_sets["valid"], of_sets.get("test")))
     if trainer.ranks.is_first:
