@@ -88,7 +88,9 @@ class _UnitParser:
         self._above: list[tuple[str, bool]] = []
         """The elements around the last unit."""
         self._skipped: list[bytes] = []
-        """Pieces that are in a comment or the like, unless its end is missing."""
+        """Pieces that are in a comment, instruction or CDATA section whose end has not come."""
+        self._has_ended = False
+        """Whether such a part has ended in this piece."""
         self._start()
 
     def _start(self) -> None:
@@ -105,17 +107,20 @@ class _UnitParser:
         # Otherwise the text would lack what the entity stands for.
         self._parser.SkippedEntityHandler = self._refuse_entity
         self._parser.ExternalEntityRefHandler = lambda *_: 0  # an error
+        self._parser.CommentHandler = self._parser.ProcessingInstructionHandler = self._end_skipped
+        self._parser.EndCdataSectionHandler = self._end_skipped
 
     def parse(self, piece: bytes, *, is_last: bool = False) -> None:
         """Parse the next piece of the file; a unit begins only where a piece does."""
+        self._has_ended = False
         self._parse(piece, is_last=is_last)
-        if self._skipped and self.is_lost:
+        if self._skipped and self.is_lost and not self._has_ended:  # so nothing was to be skipped
             again, self._skipped = self._skipped, []
             self.line -= sum(each.count(b"\n") for each in (*again, piece))
             for each in again:
                 self._parse(each)
             self._parse(piece, is_last=is_last)
-        elif self.units or self._unit is not None or self.is_lost:
+        elif self.units or self._unit is not None or self._has_ended:
             self._skipped.clear()
         elif self._skipped or _UNIT_START.match(piece):
             self._skipped.append(piece)
@@ -174,6 +179,9 @@ class _UnitParser:
             if self._unit_size > MAX_LINE:
                 raise ValueError("a unit that is too large")
             self._unit.data(text)
+
+    def _end_skipped(self, *_: str) -> None:
+        self._has_ended = True
 
     def _refuse_entity(self, name: str, is_of_doctype: bool) -> None:
         if not is_of_doctype:

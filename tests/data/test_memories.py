@@ -49,8 +49,11 @@ def kept_and_faults(records):
         "<!-- a ",
         "<![CDATA[a ",
         "</body></tmx><tmx><body>",
+        f"<!-- {unit('a')} --> {unit('&')}",  # a comment hides what it has hidden
+        f"<![CDATA[ {unit('a')} ]]> {unit('&')}",
+        f"<?a {unit('a')} ?> {unit('&')}",
     ],
-    ids=range(20),
+    ids=range(23),
 )
 def test_damage_costs_its_unit_of_a_memory(bad):
     assert kept_and_faults(read_tmx(StringIO(tmx(bad)), Languages(None, None))) == (
