@@ -16,7 +16,7 @@ from .inference.translator import Translator
 from .model.recurrence import Recurrence, register_decoder
 from .model.seq2seq import Seq2Seq
 from .search.config import BeamConfig, GreedyConfig, MbrConfig, SamplingConfig
-from .search.registry import register_search
+from .search.searches import register_search
 from .training.losses import AuxiliaryLoss, register_loss
 from .training.run import run_training
 from .training.updates import batch_gradients

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 
 from seq2seq.kernels import Kernels
-from seq2seq.kernels.products import use_kernels
+from seq2seq.kernels.operations import use_kernels
 
 # A test's result does not depend on the speed of the machine.
 settings.register_profile("untimed", deadline=None)
@@ -48,7 +48,7 @@ def forgets_plugins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     from seq2seq.config import plugin_modules
     from seq2seq.config.schema import load_config
     from seq2seq.data.tokenizers.interface import TOKENIZERS
-    from seq2seq.search.registry import SEARCHES
+    from seq2seq.search.searches import SEARCHES
 
     monkeypatch.setattr(plugin_modules, "__path__", [])
     load_config()  # Hydra and the schema fill the store when they are first used

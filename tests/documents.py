@@ -15,7 +15,7 @@ import pytest
 
 from seq2seq.data.corpus import DATA
 from seq2seq.model.recurrence import DECODERS
-from seq2seq.search.registry import SEARCHES
+from seq2seq.search.searches import SEARCHES
 from seq2seq.training.losses import LOSSES
 
 ROOT = Path(__file__).parents[1]

@@ -26,7 +26,7 @@ from seq2seq.cli.score import ScoreConfig
 from seq2seq.config.schema import load_config
 from seq2seq.data.config import CharactersConfig
 from seq2seq.search.config import BeamConfig, EarlyStopping
-from seq2seq.search.registry import decoding_config_types
+from seq2seq.search.searches import decoding_config_types
 
 WITHOUT_RANGE = {"seed", "decoding.seed"}
 

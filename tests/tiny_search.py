@@ -10,7 +10,7 @@ from torch import Tensor
 
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.search.config import BeamConfig, DecodingConfig, Hypothesis
-from seq2seq.search.registry import decoding_config_types
+from seq2seq.search.searches import decoding_config_types
 from seq2seq.special_tokens import BOS, EOS, PAD
 
 # B sentences, K rows of each, R = B * K, S source length, H hidden, V vocabulary, N heads

@@ -16,14 +16,14 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-import seq2seq.model.gru
+import seq2seq.model.recurrence
 from benchmarks.gpu.machine import fused_gru_step
 from benchmarks.gpu.part import Part, run_part
 from benchmarks.gpu.speed import initialize_quickly
 from benchmarks.train_speed import make_batches
 from seq2seq.config.schema import build_model
 from seq2seq.kernels.gru import gru_step
-from seq2seq.search.top_k import stable_max
+from seq2seq.kernels.operations import stable_max
 from seq2seq.special_tokens import BOS
 from seq2seq.training.losses import training_loss
 from seq2seq.training.updates import build_optimizer
@@ -108,7 +108,7 @@ def measure_update(
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
     step = fused_gru_step if fused else gru_step
-    with mock.patch.object(seq2seq.model.gru, "gru_step", step):
+    with mock.patch.object(seq2seq.model.recurrence, "gru_step", step):
         update = Update(part, size, precision, form)
         numbers = count(1)
 

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from seq2seq.data.batching import IdRows, pad
 from seq2seq.data.tokenizers.interface import Tokenizer
 from seq2seq.evaluation.alignment import word_weights
 from seq2seq.evaluation.metrics import Array
@@ -20,6 +19,7 @@ from seq2seq.inference.checkpoint import load_checkpoints
 from seq2seq.inference.lines import cut_batches, in_order
 from seq2seq.inference.scoring import score_targets
 from seq2seq.inference.translations import EncodedLine, encode_segments, encode_targets
+from seq2seq.inference.translator import pad
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.numerics import choose_numerics
@@ -162,12 +162,13 @@ def attribute(
 def _attribute(model: Seq2Seq, batch: Sequence[tuple[_Line, _Line]]) -> Iterator[Attribution]:
     """Yield the attribution of each pair of a batch."""
     sources, targets = zip(*batch, strict=True)
-    source_ids, source_mask = _pad(model, [source.ids for source in sources])
-    target_ids, target_mask = _pad(model, [target.ids for target in targets])
+    device = model.decoder.output.bias.device
+    source_ids, source_mask = pad([source.ids for source in sources], device)
+    target_ids, target_mask = pad([target.ids for target in targets], device)
     score = partial(score_targets, model, target_ids=target_ids, target_mask=target_mask)
     scored = score(source_ids, source_mask)
     num_words = max(source.num_words for source in sources)
-    erased = [score(*_pad(model, [s.without(word) for s in sources])) for word in range(num_words)]
+    erased = [score(*pad([s.without(word) for s in sources], device)) for word in range(num_words)]
     gradients = _gradients(model, source_ids, source_mask, target_ids)
     for row, (source, target) in enumerate(batch):
         # In the last entry nothing is erased; it becomes the column of EOS.
@@ -183,13 +184,6 @@ def _attribute(model: Seq2Seq, batch: Sequence[tuple[_Line, _Line]]) -> Iterator
             for tokens, words in zip((attention, erasure, gradient), columns, strict=True)
         ]
         yield Attribution(source.word_texts(), target.word_texts(), *matrices)
-
-
-def _pad(model: Seq2Seq, id_rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """Return ids with EOS, (B, S), and their mask, (B, S), on the device of the model."""
-    device = model.decoder.output.bias.device
-    ids, mask = pad(IdRows.of(id_rows), np.arange(len(id_rows)))
-    return torch.from_numpy(ids).to(device), torch.from_numpy(mask).to(device)
 
 
 def _gradients(model: Seq2Seq, source_ids: Tensor, mask: Tensor, target_ids: Tensor) -> Tensor:

@@ -86,7 +86,7 @@ def load_command(name: str, config_type: type[_Config], arguments: Sequence[str]
 
 def _searches() -> Mapping[str, type]:
     """Return the searches to choose from; a plug-in has loaded the registry if it adds one."""
-    registry = sys.modules.get("seq2seq.search.registry")
+    registry = sys.modules.get("seq2seq.search.searches")
     return CONFIG_TYPES if registry is None else registry.decoding_config_types()
 
 

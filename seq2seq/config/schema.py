@@ -36,7 +36,7 @@ from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.registry import Registry
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.search.config import DecodingConfig
-from seq2seq.search.registry import SEARCHES
+from seq2seq.search.searches import SEARCHES
 
 
 class OptimizerName(Enum):

@@ -21,9 +21,9 @@ from torch import Tensor, nn
 from seq2seq.attention.base import Memory
 from seq2seq.export.folder import ENCODER, STEP
 from seq2seq.kernels import Kernels
-from seq2seq.kernels.products import kernels_in_use
+from seq2seq.kernels.operations import kernels_in_use
 from seq2seq.model.decoder import TiedOutput
-from seq2seq.model.gru import BidirectionalGRU, direction_parameters
+from seq2seq.model.encoder import BidirectionalGRU, direction_parameters
 from seq2seq.model.recurrence import DecoderState
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.search.constraints import place_symbols, symbol_slots

@@ -11,10 +11,9 @@ from seq2seq.evaluation.confidence import Confidence
 from seq2seq.export.folder import SOURCE, TARGET, Runtime, check_decoding, read_runtime
 from seq2seq.export.search import GraphEngine, Graphs
 from seq2seq.files.paths import reading
-from seq2seq.inference.lines import LineTranslator
+from seq2seq.inference.lines import MOST_WORKERS, LineTranslator, map_in_workers
 from seq2seq.inference.tally import StreamCounts
 from seq2seq.inference.translations import EncodedLine
-from seq2seq.runtime.process import MOST_WORKERS, map_in_workers
 from seq2seq.search.config import BeamConfig, DecodingConfig, Hypothesis
 from seq2seq.search.loop import beam_search
 from seq2seq.text.rules import TextRules

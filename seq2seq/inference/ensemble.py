@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from seq2seq.attention.base import Memory
 from seq2seq.model.recurrence import DecoderOutput, DecoderState
 from seq2seq.model.seq2seq import Seq2Seq
-from seq2seq.search.torch_engine import Entries
+from seq2seq.search.searches import Entries
 
 _Part = TypeVar("_Part", bound=Entries)
 
@@ -59,7 +59,7 @@ class Ensemble(nn.Module):
         # A ModuleList is not generic in the type of its modules.
         self.members: Iterable[Seq2Seq] = nn.ModuleList(members)  # type: ignore[assignment]
         self.attention = EnsembleAttention(sum(member.attention.num_heads for member in members))
-        self._readout_sizes = [member.decoder.config.readout_size for member in members]
+        self._readout_sizes = [member.decoder.readout_size for member in members]
 
     @property
     def decoder(self) -> "Ensemble":

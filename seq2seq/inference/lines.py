@@ -4,11 +4,11 @@ import logging
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from seq2seq.checks import Count, check_value
 from seq2seq.evaluation.confidence import Confidence
 from seq2seq.inference.tally import StreamCounts
 from seq2seq.inference.translations import (
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 Batch = Sequence[EncodedPair]
 _MapBatches = Callable[..., Iterator[list[TranslatedSentence]]]
@@ -39,6 +40,8 @@ LONG_SENTENCE = 100
 """Number of tokens; a batch of longer sentences gets fewer sentences, to bound memory."""
 BATCHES_PER_WINDOW = 64
 """Number of batches whose sentences are sorted by length together."""
+MOST_WORKERS = 8
+"""Maximum number of worker threads; more threads would mostly wait for the interpreter's lock."""
 
 
 class Line(NamedTuple):
@@ -236,11 +239,7 @@ def cut_windows(
         lines: Lines; read one window at a time.
         batch_size: Sentences of a batch; a window has `BATCHES_PER_WINDOW` batches.
         has_more: Returns whether the next line is available; if not, a window ends.
-
-    Raises:
-        ValueError: The batch size is less than 1.
     """
-    check_value("batch_size", batch_size, Count)
     window: list[Line] = []
     num_sentences = 0
     for line in lines:
@@ -317,3 +316,28 @@ def _announced(
     for sentences in results:
         counts.on_batch(sentences)
         yield sentences
+
+
+def map_in_workers(
+    function: Callable[[_Item], _Result],
+    items: Sequence[_Item],
+    *,
+    num_threads: int,
+    start: Callable[[int], object] = int,
+) -> Iterator[_Result]:
+    """Yield the result of each item, in order, computing several items at once in threads.
+
+    Args:
+        function: Function of one item; it must not change data that its calls share.
+        items: Items to process. Results are kept until the caller takes them.
+        num_threads: Number of items at once, but at most `MOST_WORKERS`. Without a second item or
+            thread, the caller's thread computes.
+        start: Called in each new thread, with its share of `num_threads`.
+    """
+    num_workers = min(num_threads, len(items), MOST_WORKERS)
+    if num_workers < 2:
+        yield from map(function, items)
+        return
+    share = num_threads // num_workers
+    with ThreadPoolExecutor(num_workers, initializer=start, initargs=(share,)) as pool:
+        yield from pool.map(function, items)

@@ -3,16 +3,15 @@
 import contextlib
 import logging
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
-from seq2seq.checks import counted
-from seq2seq.data.batching import IdRows, pad
 from seq2seq.data.tokenizers.interface import (
     TokenizerPair,
     required_tags,
@@ -22,7 +21,7 @@ from seq2seq.evaluation.confidence import Confidence
 from seq2seq.files.links import Links
 from seq2seq.inference.checkpoint import load_checkpoints
 from seq2seq.inference.ensemble import Ensemble, join_models
-from seq2seq.inference.lines import Batch, LineTranslator
+from seq2seq.inference.lines import Batch, LineTranslator, map_in_workers
 from seq2seq.inference.scoring import attention_links, rank_by_utility, score_targets
 from seq2seq.inference.tally import StreamCounts
 from seq2seq.inference.translations import (
@@ -37,15 +36,18 @@ from seq2seq.runtime.numerics import (
     Numerics,
     choose_numerics,
     copy_to_device,
-    map_in_threads,
     memory_errors_named,
 )
 from seq2seq.search.config import DEFAULT_SEARCH, DecodingConfig, Hypothesis, MbrConfig
-from seq2seq.search.registry import search
+from seq2seq.search.searches import search
+from seq2seq.special_tokens import EOS, PAD
 from seq2seq.text.layer import words_of
 from seq2seq.text.sentences import Split
 
 logger = logging.getLogger(__name__)
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 
 class Translator(LineTranslator):
@@ -214,17 +216,12 @@ class Translator(LineTranslator):
     def _computing(self, lengths: Sequence[int], way_out: str) -> Iterator[None]:
         """Return a context with the model's precision; its memory errors state the batch size."""
         longest = max(lengths) + 1  # with EOS
-        size = (
-            f"{counted(len(lengths), 'sentence')} of at most {counted(longest, 'token')} at a time"
-        )
+        size = f"sentences of at most {longest} tokens, {len(lengths)} at a time"
         with memory_errors_named(size, way_out), self._numerics.autocast():
             yield
 
     def _pad(self, lines: Sequence[EncodedLine]) -> tuple[Tensor, Tensor]:
-        """Return ids with EOS, (B, S), and their mask, (B, S), on the model's device."""
-        padded = pad(IdRows.of([line.ids for line in lines]), np.arange(len(lines)))
-        ids, mask = copy_to_device(list(map(torch.from_numpy, padded)), self._numerics.device)
-        return ids, mask
+        return pad([line.ids for line in lines], self._numerics.device)
 
     def links(self, translation: Translation, hypothesis: LineHypothesis | None = None) -> Links:
         """Link each word of a hypothesis to the source word with the most attention.
@@ -255,3 +252,38 @@ class Translator(LineTranslator):
             for found, source_words, target_words in zip(links, sources, targets, strict=True)
             for source, target in found
         )
+
+
+def pad(rows: Iterable[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return the ids of B lines with EOS, (B, S), and their mask, (B, S), on a device."""
+    lines = [torch.tensor([*row, EOS]) for row in rows]
+    ids = pad_sequence(lines, batch_first=True, padding_value=PAD)
+    ids, mask = copy_to_device([ids, ids != PAD], device)
+    return ids, mask
+
+
+def map_in_threads(
+    function: Callable[[_Item], _Result], items: Sequence[_Item]
+) -> Iterator[_Result]:
+    """Apply a function to each item as `map` does, with several items at once in threads.
+
+    The products of one step of a search are too small to be split over torch's threads: waiting
+    for each other would take longer than computing. Here each thread computes whole items, which
+    works because torch's kernels release the interpreter's lock. A single item is computed with
+    all of torch's threads.
+
+    Args:
+        function: Function of one item; it must not change data that its calls share.
+        items: Items to process, as many at once as torch has threads, up to eight. Results are
+            kept until the caller takes them.
+
+    Yields:
+        The results, in the order of the items.
+    """
+    num_threads = torch.get_num_threads()
+    try:
+        yield from map_in_workers(
+            function, items, num_threads=num_threads, start=torch.set_num_threads
+        )
+    finally:
+        torch.set_num_threads(num_threads)  # threads made later start with this number

@@ -11,8 +11,7 @@ from torch.autograd import Function
 from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional
 
-from seq2seq.kernels.elementwise import tanh_
-from seq2seq.kernels.products import kernels_are_fast, product_with
+from seq2seq.kernels.operations import kernels_are_fast, product_with, tanh_
 
 
 def unroll_gru(

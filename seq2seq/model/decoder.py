@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.attention.base import Attention, Memory
-from seq2seq.kernels.elementwise import Dropout
+from seq2seq.kernels.operations import Dropout
 from seq2seq.model.config import ModelConfig
 from seq2seq.model.recurrence import (
     DecoderOutput,
@@ -68,12 +68,12 @@ class AttnDecoderRNN(nn.Module):
         output: nn.Linear,
     ) -> None:
         super().__init__()
-        self.config = config
         self.embedding = embedding
         self.word_dropout = nn.Dropout1d(config.word_dropout)
         self.embedding_dropout = Dropout(config.dropout)
         self.recurrence = build_recurrence(config, attention=attention)
         self.readout = Readout(config, context_size=attention.context_size)
+        self.readout_size = config.readout_size
         self.readout_dropout = Dropout(config.dropout)
         self.output = output
 
@@ -85,7 +85,7 @@ class AttnDecoderRNN(nn.Module):
             memory: Memory of the same B sentences.
         """
         # len(hidden[0]) would be a constant for torch.export, which then traces twice.
-        zero_readout = hidden[0].new_zeros(hidden[0].shape[0], self.config.readout_size)
+        zero_readout = hidden[0].new_zeros(hidden[0].shape[0], self.readout_size)
         feedback = self.recurrence.feedback(zero_readout)
         attended = self.recurrence.attention.start(memory)
         return DecoderState(hidden, feedback, self.readout.start(hidden[-1]), attended)

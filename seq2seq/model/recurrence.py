@@ -1,4 +1,5 @@
-"""A step of the decoder: its state, three orders of state update and attention, its readout."""
+"""A step of the decoder: its state, its GRU cell, three orders of state update and attention, its
+readout."""
 
 # B batch, R rows (sentences, or K hypotheses of each sentence), S source length, T target length,
 # E embedding, H hidden, C context, F readout, N heads, t steps so far
@@ -14,11 +15,10 @@ from torch import Tensor, nn
 from seq2seq.attention.base import Attention, AttentionState, Memory
 from seq2seq.attention.multihead import Past
 from seq2seq.kernels.averages import StepAverages
-from seq2seq.kernels.elementwise import Dropout, tanh_
-from seq2seq.kernels.products import kernels_are_fast
+from seq2seq.kernels.gru import gru_step, unroll_gru
+from seq2seq.kernels.operations import Dropout, kernels_are_fast, tanh_
 from seq2seq.model.config import ModelConfig
 from seq2seq.model.encoder import CausalSelfAttentionLayer, NoSelfAttention
-from seq2seq.model.gru import GRUCell
 from seq2seq.registry import Registry
 
 _SENTENCES_PER_CALL = 32
@@ -104,6 +104,39 @@ class Readout(nn.Module):
         joined = torch.cat((self.hidden_dropout(hidden), context, embedded), dim=-1)
         projected = self.projection(joined).to(hidden.dtype)
         return tanh_(self.norm(projected))
+
+
+class GRUCell(nn.Module):
+    """Gated recurrent unit that takes a projected input.
+
+    It computes r = sigmoid(x_r + U_r h), z = sigmoid(x_z + U_z h), n = tanh(x_n + r * (U_n h + b))
+    and h' = (1 - z) * n + z * h (Cho et al. 2014, in the form of `torch.nn.GRU`). The projected
+    input (x_r, x_z, x_n) is the result of `input_projection`, which a loop over a known sequence
+    calls once. Layer normalization normalizes both projections (Ba et al. 2016).
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, *, layer_norm: bool) -> None:
+        super().__init__()
+        self.input_projection = nn.Linear(input_size, 3 * hidden_size)
+        self.hidden_projection = nn.Linear(hidden_size, 3 * hidden_size)
+        self.input_norm = nn.LayerNorm(3 * hidden_size) if layer_norm else nn.Identity()
+        self.hidden_norm = nn.LayerNorm(3 * hidden_size) if layer_norm else nn.Identity()
+
+    def forward(self, projected: Tensor, hidden: Tensor) -> Tensor:
+        """Return the next state (R, H), given a projected input (R, 3H) and the state (R, H)."""
+        hidden_projection = self.hidden_norm(self.hidden_projection(hidden))
+        return gru_step(self.input_norm(projected), hidden_projection, hidden)
+
+    def unroll(self, projected: Tensor, hidden: Tensor) -> Tensor:
+        """Return the state after each step, (T, B, 3H) -> (T, B, H), from a first state (B, H)."""
+        projection = self.hidden_projection
+        if isinstance(self.hidden_norm, nn.Identity):
+            return unroll_gru(projected, hidden, projection.weight, projection.bias)
+        states = []
+        for step in projected:
+            hidden = self(step, hidden)
+            states.append(hidden)
+        return torch.stack(states)
 
 
 class RecurrenceStep(NamedTuple):

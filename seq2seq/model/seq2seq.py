@@ -10,8 +10,7 @@ from seq2seq.attention.base import Attention, AttentionConfig, Memory, build_att
 from seq2seq.model.config import ModelConfig, TiedEmbeddings
 from seq2seq.model.decoder import AttnDecoderRNN, TiedOutput
 from seq2seq.model.encoder import Encoder
-from seq2seq.model.gru import GRUCell
-from seq2seq.model.recurrence import DecoderOutput, DecoderState
+from seq2seq.model.recurrence import DecoderOutput, DecoderState, GRUCell
 from seq2seq.special_tokens import PAD
 
 OTHER_IDS = (

@@ -8,20 +8,16 @@ import os
 import platform
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from seq2seq.runtime.devices import Device, Precision
-from seq2seq.runtime.process import DeviceMemoryError, map_in_workers
-
-_Item = TypeVar("_Item")
-_Result = TypeVar("_Result")
+from seq2seq.runtime.process import DeviceMemoryError
 
 _WORTH_BF16 = 1_000_000
 """Number of parameters of encoder, embeddings and output layer. With fewer parameters, conversions
@@ -286,30 +282,3 @@ def copy_to_device(tensors: Sequence[Tensor], device: torch.device) -> list[Tens
         moved[: len(part)].view(each.dtype).view(each.shape)
         for moved, part, each in zip(split, parts, tensors, strict=True)
     ]
-
-
-def map_in_threads(
-    function: Callable[[_Item], _Result], items: Sequence[_Item]
-) -> Iterator[_Result]:
-    """Apply a function to each item as `map` does, with several items at once in threads.
-
-    The products of one step of a search are too small to be split over torch's threads: waiting
-    for each other would take longer than computing. Here each thread computes whole items, which
-    works because torch's kernels release the interpreter's lock. A single item is computed with
-    all of torch's threads.
-
-    Args:
-        function: Function of one item; it must not change data that its calls share.
-        items: Items to process, as many at once as torch has threads, up to eight. Results are
-            kept until the caller takes them.
-
-    Yields:
-        The results, in the order of the items.
-    """
-    num_threads = torch.get_num_threads()
-    try:
-        yield from map_in_workers(
-            function, items, num_threads=num_threads, start=torch.set_num_threads
-        )
-    finally:
-        torch.set_num_threads(num_threads)  # threads made later start with this number

@@ -10,11 +10,10 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 
 from seq2seq.checks import visible
 
@@ -28,8 +27,6 @@ _ONEDNN_CACHES = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "256", "LRU_CACHE_CAPACITY"
 _PRECEDENCE = 1.0
 """Seconds that all processes but rank 0 wait before they report an error that all of them have. By
 then, torchrun has ended the other processes on the machine."""
-MOST_WORKERS = 8
-"""Maximum number of worker threads; more threads would mostly wait for the interpreter's lock."""
 _TIME_OF_CAUSE = 10.0
 """Seconds to wait for a lost process to report the cause."""
 _SHORTAGES = ("can't allocate memory", "could not create a primitive", "failed to map segment")
@@ -40,8 +37,6 @@ TOO_LARGE = (
 )
 
 
-_Item = TypeVar("_Item")
-_Result = TypeVar("_Result")
 _Handler = Callable[[int, FrameType | None], None] | signal.Handlers
 
 
@@ -297,28 +292,3 @@ def keep_freed_memory() -> None:
         mallopt(_MMAP_THRESHOLD, _LARGEST)
         mallopt(_TRIM_THRESHOLD, _KEPT)
         mallopt(_TOP_PAD, _LARGEST)
-
-
-def map_in_workers(
-    function: Callable[[_Item], _Result],
-    items: Sequence[_Item],
-    *,
-    num_threads: int,
-    start: Callable[[int], object] = int,
-) -> Iterator[_Result]:
-    """Yield the result of each item, in order, computing several items at once in threads.
-
-    Args:
-        function: Function of one item; it must not change data that its calls share.
-        items: Items to process. Results are kept until the caller takes them.
-        num_threads: Number of items at once, but at most `MOST_WORKERS`. Without a second item or
-            thread, the caller's thread computes.
-        start: Called in each new thread, with its share of `num_threads`.
-    """
-    num_workers = min(num_threads, len(items), MOST_WORKERS)
-    if num_workers < 2:
-        yield from map(function, items)
-        return
-    share = num_threads // num_workers
-    with ThreadPoolExecutor(num_workers, initializer=start, initargs=(share,)) as pool:
-        yield from pool.map(function, items)

@@ -176,7 +176,7 @@ class SamplingConfig(DecodingConfig):
 CONFIG_TYPES: dict[str, type[DecodingConfig]] = {
     each().name: each for each in (GreedyConfig, BeamConfig, MbrConfig, SamplingConfig)
 }
-"""Config types of this package's searches; `seq2seq.search.registry` also has plug-ins' types."""
+"""Config types of this package's searches; `seq2seq.search.searches` also has plug-ins' types."""
 DEFAULT_SEARCH = BeamConfig()
 """The search of every translator unless another one is chosen; validation searches greedily."""
 

@@ -15,7 +15,7 @@ from seq2seq.config.serialization import config_differences
 from seq2seq.data.tokenizers.interface import TokenizerPair, share_ids
 from seq2seq.data.tokenizers.words import load_vectors
 from seq2seq.files.paths import reading
-from seq2seq.kernels.products import kernels_in_use
+from seq2seq.kernels.operations import kernels_in_use
 from seq2seq.model.config import TiedEmbeddings
 from seq2seq.model.seq2seq import OTHER_IDS, Seq2Seq, count_parameters, count_shared_parameters
 from seq2seq.runtime.devices import Device, Precision

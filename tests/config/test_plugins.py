@@ -21,7 +21,7 @@ from seq2seq.data.tokenizers.interface import (
     train_tokenizers,
 )
 from seq2seq.inference.checkpoint import load_checkpoint, save_checkpoint
-from seq2seq.search.registry import decoding_config_types
+from seq2seq.search.searches import decoding_config_types
 
 ATTENTION = """
 from dataclasses import dataclass

@@ -21,7 +21,7 @@ from seq2seq.runtime.distributed import Ranks, sum_gradients
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.runtime.process import DeviceMemoryError
 from seq2seq.search.config import BeamConfig, GreedyConfig, SamplingConfig
-from seq2seq.search.registry import search
+from seq2seq.search.searches import search
 from seq2seq.training.updates import Updater
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

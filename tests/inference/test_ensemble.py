@@ -10,7 +10,7 @@ from seq2seq.inference.scoring import score_targets
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.devices import Device
 from seq2seq.search.config import SamplingConfig
-from seq2seq.search.registry import search
+from seq2seq.search.searches import search
 from seq2seq.special_tokens import BOS, EOS
 
 SAMPLING = SamplingConfig(

@@ -1,7 +1,9 @@
 import dataclasses
 import math
 import threading
+import time
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count, islice
 
 import pytest
@@ -26,15 +28,15 @@ from seq2seq.inference.checkpoint import save_checkpoint
 from seq2seq.inference.lines import BATCHES_PER_WINDOW
 from seq2seq.inference.tally import StreamCounts
 from seq2seq.inference.translations import EncodedLine, make_sentence, sentences_of
-from seq2seq.inference.translator import Translator
+from seq2seq.inference.translator import Translator, map_in_threads
 from seq2seq.kernels import Kernels
-from seq2seq.kernels.products import kernels_in_use
+from seq2seq.kernels.operations import kernels_in_use
 from seq2seq.model.seq2seq import Seq2Seq, count_parameters
 from seq2seq.runtime.devices import Precision
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.runtime.process import DeviceMemoryError
 from seq2seq.search.config import GreedyConfig, Hypothesis
-from seq2seq.search.registry import search
+from seq2seq.search.searches import search
 from seq2seq.special_tokens import EOS, UNK
 
 
@@ -160,12 +162,6 @@ def test_repr_is_one_line_with_the_size_and_the_device():
 def test_a_single_text_is_not_taken_for_lines_of_one_letter(translator):
     with pytest.raises(TypeError, match=r"'ja' must be a list of strings; write translator\(\["):
         translator("ja")
-
-
-@pytest.mark.parametrize("batch_size", [0, -1])
-def test_an_impossible_batch_size_is_refused(translator, batch_size):
-    with pytest.raises(ValueError, match=f"batch_size={batch_size} must be at least 1"):
-        translator(["ja"], batch_size=batch_size)
 
 
 def test_device_and_precision_may_be_named(tmp_path):
@@ -337,7 +333,7 @@ def test_too_little_memory_of_a_gpu_names_the_batch_and_the_key(monkeypatch, sco
         else:
             translator(["ja", "nein und"], GREEDY, batch_size=7)
 
-    size = "2 sentences of at most 6 tokens" if scored else "2 sentences of at most 9 tokens"
+    size = "sentences of at most 6 tokens, 2" if scored else "sentences of at most 9 tokens, 2"
     line = f"the memory of a GPU is too small for {size} at a time; lower batch_size=7"
     assert describe_error(caught.value) == line
 
@@ -474,3 +470,52 @@ def test_loops_are_told_from_long_translations(target, is_loop, caplog):
     )
     assert (message == expected) == is_loop
     assert ("raise decoding.max_length_ratio" in message) != is_loop
+
+
+@pytest.fixture
+def _two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("_two_threads")
+def test_results_come_in_the_order_of_the_items():
+    second_is_done = threading.Event()
+
+    def work(item):
+        if item == 0:
+            assert second_is_done.wait(timeout=10)
+        if item == 1:
+            second_is_done.set()
+        return item
+
+    assert list(map_in_threads(work, range(5))) == list(range(5))
+
+
+@pytest.mark.usefixtures("_two_threads")
+def test_each_worker_uses_one_thread_and_the_caller_keeps_its_number():
+    def num_threads(item):
+        return torch.get_num_threads()
+
+    assert list(map_in_threads(num_threads, range(4))) == [1] * 4
+    assert list(map_in_threads(num_threads, range(1))) == [2]
+    assert torch.get_num_threads() == 2
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(torch.get_num_threads).result() == 2
+
+
+@pytest.mark.usefixtures("_two_threads")
+def test_an_error_reaches_the_caller_and_stops_the_work():
+    begun = []
+
+    def work(item):
+        begun.append(item)
+        if item == 1:
+            raise ValueError("the second")
+        time.sleep(0.001)  # else a fast thread may take all items before the caller sees the error
+
+    with pytest.raises(ValueError, match="the second"):
+        list(map_in_threads(work, range(1000)))
+    assert len(begun) < 1000

@@ -5,8 +5,8 @@ from torch.testing import assert_close
 
 from seq2seq.kernels import Kernels
 from seq2seq.kernels.gru import gru_step, unroll_gru
-from seq2seq.kernels.products import use_kernels
-from seq2seq.model.gru import GRUCell
+from seq2seq.kernels.operations import use_kernels
+from seq2seq.model.recurrence import GRUCell
 
 # T=5 steps, B=4 rows, I=3, H=2 of one direction
 LENGTHS = [5, 1, 0, 3]

@@ -6,7 +6,7 @@ from torch.testing import assert_close
 
 from seq2seq.kernels import Kernels
 from seq2seq.kernels import vocabulary_loss as module
-from seq2seq.kernels.products import use_kernels
+from seq2seq.kernels.operations import use_kernels
 from seq2seq.kernels.vocabulary_loss import vocabulary_loss
 
 # M=7 tokens in chunks of 3 in double precision, blocks of 2 rows, F=4, V=5

@@ -10,7 +10,8 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.testing import assert_close
 
-from seq2seq.model.gru import BidirectionalGRU, GRUCell, direction_parameters, flatten_direction
+from seq2seq.model.encoder import BidirectionalGRU, direction_parameters, flatten_direction
+from seq2seq.model.recurrence import GRUCell
 
 # T=5 steps, B=4 rows, I=3, H=2 of one direction
 LENGTHS = [5, 1, 0, 3]

@@ -3,9 +3,6 @@ import hashlib
 import os
 import subprocess
 import sys
-import threading
-import time
-from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -21,7 +18,6 @@ from seq2seq.runtime.numerics import (
     copy_to_device,
     cpu_has_amx,
     derive_seed,
-    map_in_threads,
     memory_errors_named,
 )
 from seq2seq.runtime.process import DeviceMemoryError
@@ -255,55 +251,6 @@ def test_copies_to_a_gpu_are_equal_and_the_host_does_not_wait(number):
             assert copy.dtype == original.dtype
             assert copy.held.storage_offset() * copy.element_size() % 16 == 0
             torch.testing.assert_close(copy.cpu(), original, rtol=0, atol=0)
-
-
-@pytest.fixture
-def _two_threads():
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.mark.usefixtures("_two_threads")
-def test_results_come_in_the_order_of_the_items():
-    second_is_done = threading.Event()
-
-    def work(item):
-        if item == 0:
-            assert second_is_done.wait(timeout=10)
-        if item == 1:
-            second_is_done.set()
-        return item
-
-    assert list(map_in_threads(work, range(5))) == list(range(5))
-
-
-@pytest.mark.usefixtures("_two_threads")
-def test_each_worker_uses_one_thread_and_the_caller_keeps_its_number():
-    def num_threads(item):
-        return torch.get_num_threads()
-
-    assert list(map_in_threads(num_threads, range(4))) == [1] * 4
-    assert list(map_in_threads(num_threads, range(1))) == [2]
-    assert torch.get_num_threads() == 2
-    with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(torch.get_num_threads).result() == 2
-
-
-@pytest.mark.usefixtures("_two_threads")
-def test_an_error_reaches_the_caller_and_stops_the_work():
-    begun = []
-
-    def work(item):
-        begun.append(item)
-        if item == 1:
-            raise ValueError("the second")
-        time.sleep(0.001)  # else a fast thread may take all items before the caller sees the error
-
-    with pytest.raises(ValueError, match="the second"):
-        list(map_in_threads(work, range(1000)))
-    assert len(begun) < 1000
 
 
 FORK = """

@@ -4,7 +4,7 @@ import pytest
 import tiny_search as tools
 import torch
 
-from seq2seq.search.registry import search
+from seq2seq.search.searches import search
 from seq2seq.special_tokens import EOS, UNK
 
 SEARCHES = ["greedy", "beam", "sampling"]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from seq2seq.search.config import EarlyStopping
 from seq2seq.search.loop import Ranking
-from seq2seq.search.registry import search
+from seq2seq.search.searches import search
 from seq2seq.special_tokens import EOS
 
 

@@ -7,7 +7,7 @@ import tiny_search as tools
 import torch
 
 from seq2seq.attention.base import attention_config_types
-from seq2seq.search.registry import search
+from seq2seq.search.searches import search
 from seq2seq.special_tokens import EOS
 
 SOURCES = [[4, 5, 7, EOS], [6, EOS], [5, 4, 6, 6, 7, EOS]]

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.search.registry import search
-from seq2seq.search.top_k import BLOCK, stable_max, stable_topk, stable_topk_of_sums
+from seq2seq.kernels.operations import BLOCK, stable_max, stable_topk, stable_topk_of_sums
+from seq2seq.search.searches import search
 from seq2seq.special_tokens import BOS, EOS, PAD
 
 SOURCES = [[4, 5, EOS], [6, EOS], [5, 4, 6, 6, EOS], [4, EOS]]

@@ -9,7 +9,7 @@ from tiny_models import FORMS, tiny_batch, tiny_model
 from seq2seq.attention.base import attention_config_types
 from seq2seq.inference.scoring import score_targets
 from seq2seq.search.config import BeamConfig, GreedyConfig, SamplingConfig
-from seq2seq.search.registry import search
+from seq2seq.search.searches import search
 
 LIMITS = {"max_length_ratio": 0.0, "max_length_offset": 4}
 SEARCHES = {

@@ -182,7 +182,7 @@ def test_too_little_memory_of_a_gpu_names_the_batch_and_the_key(tmp_path, monkey
         evaluator(tmp_path, batch_size=2).evaluate(FakeModel(1), slow=False)
 
     assert str(caught.value) == (
-        "the memory of a GPU is too small for 2 sentences of at most 4 tokens at a time; "
+        "the memory of a GPU is too small for sentences of at most 4 tokens, 2 at a time; "
         "choose a smaller model"
     )
 

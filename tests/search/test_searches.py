@@ -7,7 +7,7 @@ import tiny_search as tools
 import torch
 
 from seq2seq.search.config import EarlyStopping
-from seq2seq.search.registry import search
+from seq2seq.search.searches import search
 from seq2seq.special_tokens import EOS
 
 SEARCHES = ["greedy", "beam", "sampling"]

@@ -1,9 +1,10 @@
-"""A torch model as the engine of a search, and sampling from its distribution."""
+"""The searches of a torch model: `search` and the registry of searches, the model as an engine of
+the loop, and sampling from its distribution."""
 
 # B sentences, K hypotheses of each before a step and W after it, R = B * K rows, S source length,
 # C candidates, T target length, V vocabulary, N heads
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -11,11 +12,19 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from seq2seq.kernels.operations import stable_max, stable_topk, stable_topk_of_sums
+from seq2seq.registry import Registry
 from seq2seq.runtime.numerics import derive_seed
-from seq2seq.search.config import Hypothesis, SamplingConfig
-from seq2seq.search.constraints import Constraints
+from seq2seq.search.config import (
+    BeamConfig,
+    DecodingConfig,
+    GreedyConfig,
+    Hypothesis,
+    MbrConfig,
+    SamplingConfig,
+)
+from seq2seq.search.constraints import Constraints, build_constraints
 from seq2seq.search.loop import Booleans, Floats, Hypotheses, Integers, Step, beam_search
-from seq2seq.search.top_k import stable_max, stable_topk, stable_topk_of_sums
 
 _Selected = TypeVar("_Selected")
 
@@ -64,6 +73,80 @@ class SearchedModel(Protocol):
 
     def encode(self, source_ids: Tensor, source_mask: Tensor) -> tuple[Entries, Entries]:
         """Return the memory and the first state of B sentences; ids and mask are (B, S)."""
+
+
+SEARCHES = Registry[Callable[..., Hypotheses]]("search")
+"""Searches by name: functions of an engine and a config."""
+register_search = SEARCHES.register
+
+
+def decoding_config_types() -> dict[str, type[DecodingConfig]]:
+    """Return the config type of every registered name.
+
+    Example:
+        >>> sorted(decoding_config_types())
+        ['beam', 'greedy', 'mbr', 'sampling']
+    """
+    return SEARCHES.config_types()
+
+
+@torch.inference_mode()
+def search(
+    model: SearchedModel,
+    source_ids: Tensor,
+    source_mask: Tensor,
+    config: DecodingConfig,
+    *,
+    symbols: Sequence[int] = (),
+    num_symbols: Sequence[int] = (),
+) -> Hypotheses:
+    """Translate a batch with the search that is registered for the type of `config`.
+
+    On a CPU in fp32, a translation depends neither on the other sentences of the batch
+    nor on padding, unless the scores of two hypotheses differ only by rounding. The last digits
+    of a score may differ.
+
+    Args:
+        model: A model in evaluation mode, on the device of `source_ids`.
+        source_ids: (B, S); each row ends with EOS and is padded on the right.
+        source_mask: (B, S) bool, True = real token.
+        config: Configuration of the search, such as `BeamConfig`.
+        symbols: Ids of the symbols that a translation copies.
+        num_symbols: Number n of symbols in each source, which are the first n of `symbols`. A
+            hypothesis has each of these n once and no other symbol, unless it reaches the length
+            limit.
+
+    Returns:
+        Hypotheses of each sentence, best first.
+
+    Raises:
+        ValueError: The search is not registered; a probability is NaN; every token of a hypothesis
+            is impossible; a coverage penalty is used with a model without attention.
+
+    Example:
+        >>> from seq2seq import GreedyConfig, build_model, load_config
+        >>> config = load_config("attention=dot")
+        >>> model = build_model(config, source_vocabulary_size=9, target_vocabulary_size=9).eval()
+        >>> ids = torch.tensor([[5, 6, 7, 3]])
+        >>> one_token = GreedyConfig(max_length_ratio=0, max_length_offset=1)
+        >>> [[best]] = search(model, ids, ids > 0, one_token)
+        >>> best.attention_weights.shape
+        torch.Size([1, 1, 4])
+    """
+    assert not model.training, "dropout would change the translation from call to call"
+    if source_ids.shape[0] == 0:
+        return []
+    constraints = build_constraints(config, source_mask, symbols=symbols, num_symbols=num_symbols)
+    engine = TorchEngine(model, source_ids, source_mask, constraints)
+    found = SEARCHES.find(config)(engine, config)
+    constraints.report()
+    return [
+        [
+            each._replace(attention_weights=torch.from_numpy(each.attention_weights))
+            for each in hypotheses
+        ]
+        for hypotheses in found
+    ]
 
 
 class _Memory(NamedTuple):
@@ -205,6 +288,12 @@ def sampling_search(engine: TorchEngine, config: SamplingConfig) -> Hypotheses:
     size = config.num_samples
     groups = [samples[first : first + size] for first in range(0, len(samples), size)]
     return [_best_distinct(group)[: config.n_best] for group in groups]
+
+
+register_search(GreedyConfig)(beam_search)
+register_search(BeamConfig)(beam_search)
+register_search(MbrConfig)(beam_search)
+register_search(SamplingConfig)(sampling_search)
 
 
 def _uniforms(config: SamplingConfig, sources: list[list[int]]) -> Tensor:
