@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from seq2seq.data.tokenizers.interface import (
     TokenizerPair,
@@ -254,10 +254,11 @@ class Translator(LineTranslator):
         )
 
 
-def pad(rows: Iterable[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
+def pad(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
     """Return the ids of B lines with EOS, (B, S), and their mask, (B, S), on a device."""
-    lines = [torch.tensor([*row, EOS]) for row in rows]
-    ids = pad_sequence(lines, batch_first=True, padding_value=PAD)
+    longest = max(map(len, rows))
+    padded = [[*row, EOS, *[PAD] * (longest - len(row))] for row in rows]
+    ids = torch.from_numpy(np.array(padded, dtype=np.int64))  # faster than from a list
     ids, mask = copy_to_device([ids, ids != PAD], device)
     return ids, mask
 
