@@ -6,8 +6,8 @@ import time
 import torch
 
 from seq2seq.data.batching import Batch
-from seq2seq.kernels.operations import product_dtype
 from seq2seq.model.seq2seq import Seq2Seq
+from seq2seq.runtime.kernels.operations import product_dtype
 from seq2seq.runtime.numerics import Numerics
 
 

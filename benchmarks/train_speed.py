@@ -30,9 +30,9 @@ from benchmarks.plain_loop import PlainUpdater
 from seq2seq.attention.base import attention_config_types
 from seq2seq.config.schema import TrainConfig, build_model, load_config
 from seq2seq.data.batching import Batch, Batches, collate
-from seq2seq.kernels.operations import use_kernels
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import Ranks
+from seq2seq.runtime.kernels.operations import use_kernels
 from seq2seq.runtime.numerics import Numerics, choose_numerics
 from seq2seq.runtime.process import keep_freed_memory
 from seq2seq.training.preparation import PreparedData, prepare_data

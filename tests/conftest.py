@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from seq2seq.kernels import Kernels
-from seq2seq.kernels.operations import use_kernels
+from seq2seq.runtime.kernels import Kernels
+from seq2seq.runtime.kernels.operations import use_kernels
 
 # A test's result does not depend on the speed of the machine.
 settings.register_profile("untimed", deadline=None)

@@ -22,10 +22,10 @@ from benchmarks.gpu.part import Part, run_part
 from seq2seq.attention.base import attention_config_types
 from seq2seq.config.schema import TrainConfig, build_model, load_config
 from seq2seq.data.batching import Batch, make_batch
-from seq2seq.kernels.operations import kernels_in_use
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.distributed import SINGLE_PROCESS
+from seq2seq.runtime.kernels.operations import kernels_in_use
 from seq2seq.runtime.numerics import choose_numerics
 from seq2seq.training import updates
 from seq2seq.training.schedules import draw_forced_mask

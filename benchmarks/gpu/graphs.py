@@ -22,8 +22,8 @@ from benchmarks.gpu.part import Part, run_part
 from benchmarks.gpu.speed import initialize_quickly
 from benchmarks.train_speed import make_batches
 from seq2seq.config.schema import build_model
-from seq2seq.kernels.gru import gru_step
-from seq2seq.kernels.operations import stable_max
+from seq2seq.runtime.kernels.gru import gru_step
+from seq2seq.runtime.kernels.operations import stable_max
 from seq2seq.special_tokens import BOS
 from seq2seq.training.losses import training_loss
 from seq2seq.training.updates import build_optimizer

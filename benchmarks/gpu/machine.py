@@ -16,7 +16,7 @@ from torch.nn import functional
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.gpu.part import Part, run_part
-from seq2seq.kernels.gru import gru_step
+from seq2seq.runtime.kernels.gru import gru_step
 from seq2seq.runtime.numerics import allow_tf32
 
 TYPES = {

@@ -19,7 +19,7 @@ from seq2seq.attention.base import (
 )
 from seq2seq.attention.normalizers import fit_mask
 from seq2seq.checks import Size
-from seq2seq.kernels.operations import tanh_
+from seq2seq.runtime.kernels.operations import tanh_
 
 
 @dataclass(kw_only=True, slots=True, repr=False)

@@ -30,11 +30,11 @@ from seq2seq.data.corpus import DATA
 from seq2seq.data.files import languages_of_files
 from seq2seq.data.tokenizers.interface import TOKENIZERS
 from seq2seq.evaluation.metrics import AUTO, CHOICES
-from seq2seq.kernels import Kernels
 from seq2seq.model.config import ModelConfig
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.registry import Registry
 from seq2seq.runtime.devices import Device, Precision
+from seq2seq.runtime.kernels import Kernels
 from seq2seq.search.config import DecodingConfig
 from seq2seq.search.searches import SEARCHES
 

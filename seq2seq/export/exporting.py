@@ -36,9 +36,9 @@ from seq2seq.export.translator import OnnxTranslator
 from seq2seq.files.atomic import naming, whole_folder
 from seq2seq.files.paths import expand_home
 from seq2seq.inference.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from seq2seq.kernels import Kernels
-from seq2seq.kernels.operations import kernels_in_use
 from seq2seq.model.seq2seq import Seq2Seq
+from seq2seq.runtime.kernels import Kernels
+from seq2seq.runtime.kernels.operations import kernels_in_use
 from seq2seq.search.config import DEFAULT_SEARCH
 from seq2seq.search.loop import Integers
 from seq2seq.special_tokens import BOS, EOS, SPECIAL_TOKENS

@@ -20,12 +20,12 @@ from torch import Tensor, nn
 
 from seq2seq.attention.base import Memory
 from seq2seq.export.folder import ENCODER, STEP
-from seq2seq.kernels import Kernels
-from seq2seq.kernels.operations import kernels_in_use
 from seq2seq.model.decoder import TiedOutput
 from seq2seq.model.encoder import BidirectionalGRU, direction_parameters
 from seq2seq.model.recurrence import DecoderState
 from seq2seq.model.seq2seq import Seq2Seq
+from seq2seq.runtime.kernels import Kernels
+from seq2seq.runtime.kernels.operations import kernels_in_use
 from seq2seq.search.constraints import place_symbols, symbol_slots
 from seq2seq.special_tokens import BOS, PAD, UNK
 

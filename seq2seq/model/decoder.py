@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.attention.base import Attention, Memory
-from seq2seq.kernels.operations import Dropout
 from seq2seq.model.config import ModelConfig
 from seq2seq.model.recurrence import (
     DecoderOutput,
@@ -20,6 +19,7 @@ from seq2seq.model.recurrence import (
     for_loop,
     join_steps,
 )
+from seq2seq.runtime.kernels.operations import Dropout
 from seq2seq.special_tokens import NEVER_PREDICTED
 
 

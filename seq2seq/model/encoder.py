@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seq2seq.attention.multihead import CausalSelfAttention, MultiHeadConfig, Past, SelfAttention
-from seq2seq.kernels.gru import unroll_gru
-from seq2seq.kernels.operations import Dropout
 from seq2seq.model.config import ModelConfig
+from seq2seq.runtime.kernels.gru import unroll_gru
+from seq2seq.runtime.kernels.operations import Dropout
 
 _KINDS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 

@@ -14,12 +14,12 @@ from torch import Tensor, nn
 
 from seq2seq.attention.base import Attention, AttentionState, Memory
 from seq2seq.attention.multihead import Past
-from seq2seq.kernels.averages import StepAverages
-from seq2seq.kernels.gru import gru_step, unroll_gru
-from seq2seq.kernels.operations import Dropout, kernels_are_fast, tanh_
 from seq2seq.model.config import ModelConfig
 from seq2seq.model.encoder import CausalSelfAttentionLayer, NoSelfAttention
 from seq2seq.registry import Registry
+from seq2seq.runtime.kernels.averages import StepAverages
+from seq2seq.runtime.kernels.gru import gru_step, unroll_gru
+from seq2seq.runtime.kernels.operations import Dropout, kernels_are_fast, tanh_
 
 _SENTENCES_PER_CALL = 32
 """Number of sentences per attention call on a CPU; keeps the score buffer small enough to be

@@ -1,1 +1,2 @@
-"""The machine that a program runs on: devices, processes, threads, memory, seeds and signals."""
+"""The machine that a program runs on: devices, processes, threads, memory, seeds, signals, and fast
+kernels."""

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from seq2seq.kernels.operations import stable_max, stable_topk, stable_topk_of_sums
 from seq2seq.registry import Registry
+from seq2seq.runtime.kernels.operations import stable_max, stable_topk, stable_topk_of_sums
 from seq2seq.runtime.numerics import derive_seed
 from seq2seq.search.config import (
     BeamConfig,

@@ -36,10 +36,10 @@ from seq2seq.data.cache import ArrayWriter, cache_path, cached, digest, encoding
 from seq2seq.data.corpus import Corpus, Pair
 from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.evaluation.measures import MOST_NATS
-from seq2seq.kernels.vocabulary_loss import vocabulary_loss
 from seq2seq.model.recurrence import DecoderOutput
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.registry import Registry
+from seq2seq.runtime.kernels.vocabulary_loss import vocabulary_loss
 
 logger = logging.getLogger(__name__)
 

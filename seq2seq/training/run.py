@@ -15,11 +15,11 @@ from seq2seq.config.serialization import config_differences
 from seq2seq.data.tokenizers.interface import TokenizerPair, share_ids
 from seq2seq.data.tokenizers.words import load_vectors
 from seq2seq.files.paths import reading
-from seq2seq.kernels.operations import kernels_in_use
 from seq2seq.model.config import TiedEmbeddings
 from seq2seq.model.seq2seq import OTHER_IDS, Seq2Seq, count_parameters, count_shared_parameters
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.distributed import Ranks, process_group
+from seq2seq.runtime.kernels.operations import kernels_in_use
 from seq2seq.runtime.numerics import Numerics, choose_numerics, derive_seed, memory_errors_named
 from seq2seq.search.config import BeamConfig
 from seq2seq.special_tokens import SPECIAL_TOKENS

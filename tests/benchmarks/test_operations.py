@@ -8,8 +8,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks.operations import count_operations
 from seq2seq.config.schema import build_model, load_config
 from seq2seq.data.batching import Batch
-from seq2seq.kernels import Kernels
-from seq2seq.kernels.operations import use_kernels
+from seq2seq.runtime.kernels import Kernels
+from seq2seq.runtime.kernels.operations import use_kernels
 from seq2seq.training.losses import training_loss
 
 NUM_SENTENCES, SOURCE_LENGTH, TARGET_LENGTH, VOCABULARY = 3, 6, 5, 40

@@ -29,10 +29,10 @@ from seq2seq.inference.lines import BATCHES_PER_WINDOW
 from seq2seq.inference.tally import StreamCounts
 from seq2seq.inference.translations import EncodedLine, make_sentence, sentences_of
 from seq2seq.inference.translator import Translator, map_in_threads
-from seq2seq.kernels import Kernels
-from seq2seq.kernels.operations import kernels_in_use
 from seq2seq.model.seq2seq import Seq2Seq, count_parameters
 from seq2seq.runtime.devices import Precision
+from seq2seq.runtime.kernels import Kernels
+from seq2seq.runtime.kernels.operations import kernels_in_use
 from seq2seq.runtime.numerics import Numerics
 from seq2seq.runtime.process import DeviceMemoryError
 from seq2seq.search.config import GreedyConfig, Hypothesis

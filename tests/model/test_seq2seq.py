@@ -15,9 +15,9 @@ from tiny_models import (
 )
 from torch.testing import assert_close
 
-from seq2seq.kernels.vocabulary_loss import vocabulary_loss
 from seq2seq.model.config import TiedEmbeddings
 from seq2seq.model.seq2seq import Seq2Seq
+from seq2seq.runtime.kernels.vocabulary_loss import vocabulary_loss
 
 # B=3, S=5, T=4
 

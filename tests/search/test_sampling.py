@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.kernels.operations import BLOCK, stable_max, stable_topk, stable_topk_of_sums
+from seq2seq.runtime.kernels.operations import BLOCK, stable_max, stable_topk, stable_topk_of_sums
 from seq2seq.search.searches import search
 from seq2seq.special_tokens import BOS, EOS, PAD
 

@@ -7,9 +7,9 @@ from tiny_training import read_tags, saved_weights, tiny_config, tiny_run
 
 from seq2seq.config.schema import load_config
 from seq2seq.config.serialization import load_saved_config
-from seq2seq.kernels.operations import kernels_are_fast
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.distributed import Ranks
+from seq2seq.runtime.kernels.operations import kernels_are_fast
 from seq2seq.runtime.process import DeviceMemoryError
 from seq2seq.training.run import check_same_config, run_training
 from seq2seq.training.updates import Updater

@@ -97,7 +97,7 @@ def test_the_host_waits_once_in_an_update(cuda, options):
 
 
 def test_dropout_of_a_gpu_is_that_of_torch(cuda, monkeypatch):
-    monkeypatch.setattr("seq2seq.kernels.operations._LEVELS", None)
+    monkeypatch.setattr("seq2seq.runtime.kernels.operations._LEVELS", None)
     model = cuda.move(model_of("additive", "conditional", dropout=0.3))
 
     update(make_updater(model, CUDA, Precision.fp32), host_batch())

@@ -4,10 +4,10 @@ from tiny_graphs import Calls, mark, random, without_collector
 from torch.nn import functional
 from torch.testing import assert_close
 
-from seq2seq.kernels import Kernels
-from seq2seq.kernels import vocabulary_loss as module
-from seq2seq.kernels.operations import use_kernels
-from seq2seq.kernels.vocabulary_loss import vocabulary_loss
+from seq2seq.runtime.kernels import Kernels
+from seq2seq.runtime.kernels import vocabulary_loss as module
+from seq2seq.runtime.kernels.operations import use_kernels
+from seq2seq.runtime.kernels.vocabulary_loss import vocabulary_loss
 
 # M=7 tokens in chunks of 3 in double precision, blocks of 2 rows, F=4, V=5
 every_kernel = pytest.mark.parametrize("kernels", Kernels, ids=lambda kernels: kernels.value)

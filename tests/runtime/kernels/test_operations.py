@@ -6,8 +6,8 @@ import torch
 from tiny_graphs import Calls, node_counts, random
 from torch.testing import assert_close
 
-from seq2seq.kernels import operations as module
-from seq2seq.kernels.operations import (
+from seq2seq.runtime.kernels import operations as module
+from seq2seq.runtime.kernels.operations import (
     Dropout,
     Kernels,
     kernels_are_fast,

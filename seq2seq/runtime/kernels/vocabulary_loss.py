@@ -10,7 +10,7 @@ from torch.autograd import Function
 from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional
 
-from seq2seq.kernels.operations import kernels_are_fast, product_dtype
+from seq2seq.runtime.kernels.operations import kernels_are_fast, product_dtype
 
 _CHUNK = 32 << 20
 """Bytes of logits per product; enough rows for fast products."""

@@ -3,7 +3,7 @@ import torch
 from tiny_graphs import gradients, random
 from torch.testing import assert_close
 
-from seq2seq.kernels.averages import StepAverages
+from seq2seq.runtime.kernels.averages import StepAverages
 
 
 def test_averages_in_a_loop_have_the_gradients_of_products():

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seq2seq.kernels import Kernels
+from seq2seq.runtime.kernels import Kernels
 
 logger = logging.getLogger(__name__)
 

@@ -3,10 +3,10 @@ import torch
 from tiny_graphs import gradients, mark, node_counts, random, without_collector
 from torch.testing import assert_close
 
-from seq2seq.kernels import Kernels
-from seq2seq.kernels.gru import gru_step, unroll_gru
-from seq2seq.kernels.operations import use_kernels
 from seq2seq.model.recurrence import GRUCell
+from seq2seq.runtime.kernels import Kernels
+from seq2seq.runtime.kernels.gru import gru_step, unroll_gru
+from seq2seq.runtime.kernels.operations import use_kernels
 
 # T=5 steps, B=4 rows, I=3, H=2 of one direction
 LENGTHS = [5, 1, 0, 3]

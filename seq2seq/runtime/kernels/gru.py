@@ -11,7 +11,7 @@ from torch.autograd import Function
 from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional
 
-from seq2seq.kernels.operations import kernels_are_fast, product_with, tanh_
+from seq2seq.runtime.kernels.operations import kernels_are_fast, product_with, tanh_
 
 
 def unroll_gru(
