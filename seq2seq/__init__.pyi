@@ -8,7 +8,8 @@ from .config.schema import TrainConfig, build_model, load_config
 from .data.batching import make_batch
 from .data.config import DataConfig, TokenizerConfig
 from .data.corpus import Corpora, Corpus, Pair, register_data
-from .data.tokenizers.interface import TokenizerPair, register_tokenizer, train_tokenizers
+from .data.tokenizers.interface import TokenizerPair, register_tokenizer
+from .data.tokenizers.ruled import train_tokenizers
 from .evaluation.measures import Measure
 from .export.translator import OnnxTranslator
 from .inference.translations import TranslatedHypothesis, TranslatedSentence, Translation

@@ -96,5 +96,5 @@ def test_few_files_know_of_spans_and_of_splitting():
             and re.search(rf"\b({pattern})\b", path.read_text(encoding="utf-8"))
         }
 
-    assert knowing("spans") <= {"seq2seq.data.tokenizers.interface"}
+    assert knowing("spans") <= {"seq2seq.data.tokenizers.ruled"}
     assert knowing("split_sentences|has_words|join_sentences") == set()

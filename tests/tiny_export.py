@@ -11,7 +11,7 @@ import torch
 from seq2seq.attention.base import AttentionConfig
 from seq2seq.config.schema import build_model, load_config
 from seq2seq.data.corpus import Pair
-from seq2seq.data.tokenizers.interface import train_tokenizers
+from seq2seq.data.tokenizers.ruled import train_tokenizers
 from seq2seq.evaluation.confidence import Confidence
 from seq2seq.export import exporting
 from seq2seq.export.folder import ENCODER, STEP, read_runtime

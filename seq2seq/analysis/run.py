@@ -21,7 +21,7 @@ from seq2seq.analysis.interventions import (
 )
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import load_saved_config
-from seq2seq.data.tokenizers.interface import required_tags
+from seq2seq.data.tokenizers.tags import required_tags
 from seq2seq.evaluation.measures import (
     Statistics,
     alignment_error_rate,

@@ -24,9 +24,8 @@ from seq2seq.data.batching import EncodedCorpus, IdRows, Integers
 from seq2seq.data.config import SAMPLING_KEY, DataConfig, TokenizerConfig
 from seq2seq.data.corpus import Corpus, Pair
 from seq2seq.data.quality import PairRules, count_faults, hash_text, warn_of_shift, warn_of_text
-from seq2seq.data.tokenizers.interface import (
-    TokenizerPair,
-    TokenizerState,
+from seq2seq.data.tokenizers.interface import TokenizerPair, TokenizerState
+from seq2seq.data.tokenizers.ruled import (
     model_pair,
     tokenizers_from_state,
     tokenizers_state,

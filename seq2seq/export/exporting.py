@@ -13,12 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from seq2seq.data.tokenizers.interface import (
-    plain_tokenizer,
-    required_tags,
-    symbol_ids,
-)
+from seq2seq.data.tokenizers.ruled import plain_tokenizer, symbol_ids
 from seq2seq.data.tokenizers.sentencepiece import SentencePieceTokenizer
+from seq2seq.data.tokenizers.tags import required_tags
 from seq2seq.export.card import model_card, read_results
 from seq2seq.export.folder import (
     CARD,

@@ -18,12 +18,8 @@ from seq2seq.config.serialization import (
     describes_weights,
 )
 from seq2seq.data.cache import digest
-from seq2seq.data.tokenizers.interface import (
-    TokenizerPair,
-    TokenizerState,
-    tokenizers_from_state,
-    tokenizers_state,
-)
+from seq2seq.data.tokenizers.interface import TokenizerPair, TokenizerState
+from seq2seq.data.tokenizers.ruled import tokenizers_from_state, tokenizers_state
 from seq2seq.evaluation.confidence import Confidence
 from seq2seq.files.atomic import load_archive, whole_file
 from seq2seq.files.paths import expand_home, reading

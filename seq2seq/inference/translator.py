@@ -12,11 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from seq2seq.data.tokenizers.interface import (
-    TokenizerPair,
-    required_tags,
-    symbol_ids,
-)
+from seq2seq.data.tokenizers.interface import TokenizerPair
+from seq2seq.data.tokenizers.ruled import symbol_ids
+from seq2seq.data.tokenizers.tags import required_tags
 from seq2seq.evaluation.confidence import Confidence
 from seq2seq.files.links import Links
 from seq2seq.inference.checkpoint import load_checkpoints

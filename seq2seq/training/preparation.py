@@ -19,13 +19,9 @@ from seq2seq.data.batching import (
 from seq2seq.data.cache import cached_tokenizers, digest, encode_corpus
 from seq2seq.data.corpus import Corpus, load_corpora
 from seq2seq.data.quality import warn_of_shared
-from seq2seq.data.tokenizers.interface import (
-    TokenizerPair,
-    check_tags,
-    model_corpus,
-    tokenizers_state,
-    with_tags,
-)
+from seq2seq.data.tokenizers.interface import TokenizerPair
+from seq2seq.data.tokenizers.ruled import model_corpus, tokenizers_state
+from seq2seq.data.tokenizers.tags import check_tags, with_tags
 from seq2seq.evaluation.metrics import (
     DEFAULT_RULE,
     ScoringRule,

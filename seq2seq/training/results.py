@@ -13,7 +13,7 @@ import torch
 
 from seq2seq.checks import counted
 from seq2seq.config.schema import ScheduleName
-from seq2seq.data.tokenizers.interface import symbol_ids
+from seq2seq.data.tokenizers.ruled import symbol_ids
 from seq2seq.evaluation.confidence import Confidence, choose_confidence
 from seq2seq.evaluation.measures import outcomes, total_scores
 from seq2seq.files.atomic import write_text

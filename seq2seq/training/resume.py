@@ -12,7 +12,7 @@ from seq2seq.config.serialization import (
     load_saved_config,
 )
 from seq2seq.data.config import SAMPLING_KEY
-from seq2seq.data.tokenizers.interface import required_tags
+from seq2seq.data.tokenizers.tags import required_tags
 from seq2seq.files.paths import expand_home
 from seq2seq.inference.checkpoint import Checkpoint, TrainingState, load_checkpoint
 from seq2seq.runtime.distributed import Ranks

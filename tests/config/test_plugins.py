@@ -14,7 +14,7 @@ from seq2seq.config import plugin_modules
 from seq2seq.config.plugins import load_plugins, load_plugins_of
 from seq2seq.config.schema import load_config
 from seq2seq.data.corpus import Pair
-from seq2seq.data.tokenizers.interface import (
+from seq2seq.data.tokenizers.ruled import (
     plain_tokenizer,
     tokenizers_from_state,
     tokenizers_state,

@@ -30,7 +30,7 @@ from seq2seq.data.batching import (
 from seq2seq.data.cache import encode_corpus
 from seq2seq.data.config import CharactersConfig, FilesConfig
 from seq2seq.data.corpus import load_corpora
-from seq2seq.data.tokenizers.interface import train_tokenizers
+from seq2seq.data.tokenizers.ruled import train_tokenizers
 from seq2seq.special_tokens import BOS, EOS, PAD
 
 SETTINGS = settings(max_examples=25, database=None)

@@ -14,7 +14,8 @@ from seq2seq.data.batching import Batches, BatchingConfig, BatchUnit, EncodedCor
 from seq2seq.data.cache import encode_corpus
 from seq2seq.data.config import DataConfig, Normalization
 from seq2seq.data.corpus import Corpus
-from seq2seq.data.tokenizers.interface import TokenizerPair, plain_tokenizer, train_tokenizers
+from seq2seq.data.tokenizers.interface import TokenizerPair
+from seq2seq.data.tokenizers.ruled import plain_tokenizer, train_tokenizers
 from seq2seq.data.tokenizers.sentencepiece import SentencePieceTokenizer
 from seq2seq.text.rules import normalize
 

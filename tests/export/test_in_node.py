@@ -11,7 +11,7 @@ from tiny_data import shared, unigram_config
 
 from seq2seq.data.config import GrammarConfig, Normalization
 from seq2seq.data.corpus import load_corpora
-from seq2seq.data.tokenizers.interface import plain_tokenizer, train_tokenizers
+from seq2seq.data.tokenizers.ruled import plain_tokenizer, train_tokenizers
 from seq2seq.export.web_page import described_rules, sentence_rules
 from seq2seq.text.layer import TextLayer
 from seq2seq.text.rules import TextRules

@@ -14,7 +14,7 @@ from tiny_translator import make_translate_config, write_checkpoint
 
 from seq2seq.cli.translate import translate
 from seq2seq.cli.translate_config import OutputFormat
-from seq2seq.data.tokenizers.interface import train_tokenizers
+from seq2seq.data.tokenizers.ruled import train_tokenizers
 from seq2seq.search.config import BeamConfig, GreedyConfig
 from seq2seq.text.sentences import Split
 

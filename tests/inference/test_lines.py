@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_translator import BEAM, TOKENIZERS, make_checkpoint, make_translator
 
-from seq2seq.data.tokenizers.interface import RuledTokenizer
+from seq2seq.data.tokenizers.ruled import RuledTokenizer
 from seq2seq.data.tokenizers.words import CharacterTokenizer
 from seq2seq.inference.checkpoint import save_checkpoint
 from seq2seq.inference.lines import (

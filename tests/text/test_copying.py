@@ -5,7 +5,7 @@ import re
 import pytest
 
 from seq2seq.data.corpus import Pair
-from seq2seq.data.tokenizers.interface import model_pair
+from seq2seq.data.tokenizers.ruled import model_pair
 from seq2seq.text.copying import with_lesson
 from seq2seq.text.patterns import PATTERNS
 from seq2seq.text.rules import IDENTITY, SYMBOLS, TextRules

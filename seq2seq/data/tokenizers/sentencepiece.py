@@ -18,10 +18,10 @@ from seq2seq.data.corpus import Corpus
 from seq2seq.data.tokenizers.interface import (
     TokenizerPair,
     TokenizerState,
-    plain_tokenizer,
     register_tokenizer,
     word_indices,
 )
+from seq2seq.data.tokenizers.ruled import plain_tokenizer
 from seq2seq.files.paths import reading
 from seq2seq.runtime.numerics import derive_seed
 from seq2seq.special_tokens import BOS, EOS, PAD, SPACE_LABEL, SPECIAL_TOKENS, UNK, UNKNOWN_SURFACE

@@ -9,19 +9,15 @@ from tiny_data import BASE, list_corpus, unigram_config, words_config
 from tiny_training import two_corpora
 
 from seq2seq.data.config import CharactersConfig
-from seq2seq.data.tokenizers.interface import (
+from seq2seq.data.tokenizers.interface import SamplingTokenizer, TokenizerPair, word_indices
+from seq2seq.data.tokenizers.ruled import (
     RuledTokenizer,
-    SamplingTokenizer,
-    TokenizerPair,
-    check_tags,
     choose_rules,
-    required_tags,
     tokenizers_from_state,
     tokenizers_state,
     train_tokenizers,
-    with_tags,
-    word_indices,
 )
+from seq2seq.data.tokenizers.tags import check_tags, required_tags, with_tags
 from seq2seq.data.tokenizers.words import CharacterTokenizer
 from seq2seq.special_tokens import BOS, EOS, PAD, SPACE_LABEL, UNK
 from seq2seq.text import rules as text_rules

@@ -11,10 +11,9 @@ from tiny_data import list_corpus, unigram_config
 from seq2seq.data.config import Normalization, SentencePieceConfig
 from seq2seq.data.corpus import Corpus
 from seq2seq.data.tokenizers import sentencepiece
-from seq2seq.data.tokenizers.interface import (
-    TokenizerPair,
+from seq2seq.data.tokenizers.interface import TokenizerPair, share_ids
+from seq2seq.data.tokenizers.ruled import (
     plain_tokenizer,
-    share_ids,
     tokenizers_from_state,
     tokenizers_state,
     train_tokenizers,

@@ -9,7 +9,7 @@ import pytest
 from tiny_data import list_corpus, words_config
 
 from seq2seq.data.config import CharactersConfig, Splitter, WordsConfig
-from seq2seq.data.tokenizers.interface import train_tokenizers
+from seq2seq.data.tokenizers.ruled import train_tokenizers
 from seq2seq.data.tokenizers.words import (
     CharacterTokenizer,
     WordTokenizer,
