@@ -32,7 +32,8 @@ class Tokenizer(Protocol):
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Return the ids of each line, without BOS and EOS.
 
-        The rules normalize the lines, but only `rules.prepare` and `rules.mask` put symbols into them.
+        The rules normalize the lines, but only `rules.prepare` and `rules.mask` put symbols into
+        them.
         """
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -120,8 +121,8 @@ class TokenizerType(Protocol):
     def train(self, config: Any, corpus: Corpus, symbols: Sequence[str]) -> TokenizerPair:
         """Train tokenizers on text to which the rules were applied.
 
-        Each of `symbols`, which stand for protected text and tags, must become a token of its own, however
-        rare it is.
+        Each of `symbols`, which stand for protected text and tags, must become a token of its own,
+        however rare it is.
         """
 
     def restore(self, state: TokenizerState) -> Tokenizer:
