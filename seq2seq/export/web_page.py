@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from markupsafe import Markup
+from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 from seq2seq.config.serialization import config_to_dict
 from seq2seq.export.folder import ENCODER, SOURCE, STEP, TARGET, Runtime, read_runtime
@@ -15,7 +16,7 @@ from seq2seq.files.atomic import whole_file
 from seq2seq.search.config import BeamConfig, convert_search
 from seq2seq.text.rules import TextRules, any_of
 from seq2seq.text.sentences import PATTERNS_OF_SENTENCES, RULES, TextHabits
-from seq2seq.visualization.page import render_page
+from seq2seq.visualization.page import json_block, render_page
 
 _TEMPLATE = Path(__file__).parent / "web" / "page.html"
 
@@ -36,9 +37,16 @@ def write_page(
         ValueError: The folder was not exported or is damaged.
     """
     model = read_runtime(folder)
-    names = [ENCODER, STEP, SOURCE, *([] if _is_joint(model) else [TARGET])]
-    files = {"wasm": runtime.wasm}
-    files |= {name.partition(".")[0]: (folder / name).read_bytes() for name in names}
+    # Both languages may have one tokenizer; then the page contains it once.
+    names = [SOURCE, TARGET][: len({model.files[SOURCE], model.files[TARGET]})]
+    tokenizers = [ModelProto.FromString((folder / name).read_bytes()) for name in names]
+    files = {
+        "wasm": runtime.wasm,
+        "encoder": (folder / ENCODER).read_bytes(),
+        "step": (folder / STEP).read_bytes(),
+        "tokenizers": json_block(list(map(described_tokenizer, tokenizers))).encode(),
+        "charsmap": tokenizers[0].normalizer_spec.precompiled_charsmap,
+    }
     values = {
         "model": _description(model, examples),
         "files": {name: _packed(content) for name, content in files.items()},
@@ -57,7 +65,6 @@ def _description(model: Runtime, examples: Sequence[str]) -> dict[str, object]:
         "target": model.target,
         "states": model.states,
         "numHeads": model.num_heads,
-        "isJoint": _is_joint(model),
         "decoding": config_to_dict(convert_search(model.decoding, BeamConfig)),
         "examples": list(examples),
         "sentences": sentence_rules(),
@@ -67,6 +74,17 @@ def _description(model: Runtime, examples: Sequence[str]) -> dict[str, object]:
         "hasSentences": habits.has_sentences,
         "keepsOtherText": habits.keeps_other_text,
         "recases": not habits.reads_capitals,
+    }
+
+
+def described_tokenizer(model: ModelProto) -> dict[str, object]:
+    """Return what the page needs of a model of SentencePiece, besides its charsmap."""
+    return {
+        "isBpe": model.trainer_spec.model_type == model.trainer_spec.BPE,
+        "unknownText": model.trainer_spec.unk_surface,
+        "pieces": [each.piece for each in model.pieces],
+        # Nine digits tell all numbers of 32 bits apart.
+        "scores": [float(f"{each.score:.9g}") for each in model.pieces],
     }
 
 
@@ -144,11 +162,6 @@ def _translated(pattern: str) -> str:
         else:  # JavaScript does not let every character be escaped
             parts.append(f"\\u{{{ord(escaped):x}}}")
     return "".join(parts)
-
-
-def _is_joint(model: Runtime) -> bool:
-    """Return whether both languages have the same tokenizer; then the page contains it once."""
-    return model.files[SOURCE] == model.files[TARGET]
 
 
 def _packed(content: bytes) -> Markup:

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 from node_scripts import needs_node, run_scripts
+from sentencepiece.sentencepiece_model_pb2 import ModelProto
 from tiny_data import shared, unigram_config
 
 from seq2seq.data.config import GrammarConfig, Normalization
 from seq2seq.data.corpus import load_corpora
 from seq2seq.data.tokenizers.ruled import plain_tokenizer, train_tokenizers
-from seq2seq.export.web_page import described_rules, sentence_rules
+from seq2seq.export.web_page import described_rules, described_tokenizer, sentence_rules
 from seq2seq.text.layer import TextLayer
 from seq2seq.text.rules import TextRules
 from seq2seq.text.sentences import (
@@ -34,8 +35,9 @@ STRANGE = (
     *("\u0007", "\u00ad", "\u200b", "\u202e", "\ufffd", "\ud7ff", "<s>", "<unk>", "\r"),
 )
 TAGS = ("<2de>", "<2>")
-FUNCTION = """({ model, lines, rows, rules }) => {
-  const tokenizer = new SentencePiece(Buffer.from(model, "base64"), new TextRules(rules));
+FUNCTION = """({ model, charsmap, lines, rows, rules }) => {
+  const tokenizer = new SentencePiece(
+    model, new Charsmap(new Uint8Array(Buffer.from(charsmap, "base64"))), new TextRules(rules));
   return {
     ids: lines.map((line) => tokenizer.encode(line)),
     texts: rows.map((row) => tokenizer.decode(row)),
@@ -81,8 +83,14 @@ def test_ids_and_texts_are_those_of_sentencepiece(corpus, lines, name, normaliza
     draw = random.Random(7)
     rows = [draw.choices(range(len(tokenizer)), k=draw.randint(0, 9)) for _ in range(2000)]
 
-    model = base64.b64encode(plain_tokenizer(tokenizer).model).decode()
-    data = {"model": model, "lines": lines, "rows": rows, "rules": described_rules(tokenizer.rules)}
+    model = ModelProto.FromString(plain_tokenizer(tokenizer).model)
+    data = {
+        "model": described_tokenizer(model),
+        "charsmap": base64.b64encode(model.normalizer_spec.precompiled_charsmap).decode(),
+        "lines": lines,
+        "rows": rows,
+        "rules": described_rules(tokenizer.rules),
+    }
     scripts = ("sentences.js", "rules.js", "sentencepiece.js")
     found = run_scripts(*scripts, function=FUNCTION, data=data)
 

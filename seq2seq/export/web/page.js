@@ -23,8 +23,11 @@ async function load() {
   ort.env.wasm.wasmBinary = await unpack("wasm");
   const files = { encoder: await unpack("encoder"), step: await unpack("step") };
   const rules = new TextRules(model.rules), sentences = new SentenceRules(model.sentences);
-  const source = new SentencePiece(await unpack("source"), rules);
-  const target = model.isJoint ? source : new SentencePiece(await unpack("target"), rules);
+  const charsmap = new Charsmap(await unpack("charsmap"));
+  const described = JSON.parse(new TextDecoder().decode(await unpack("tokenizers")));
+  // Both languages may have one tokenizer.
+  const [source, target = source] = described.map((each) =>
+    new SentencePiece(each, charsmap, rules));
   const { states, symbols } = model, vocabularySize = target.pieces.length;
   const graphs = await Graphs.load(ort, files, { states, symbols, vocabularySize });
   graphs.onStep = breathe();
@@ -68,7 +71,7 @@ async function translate() {
   const size = Number(beam.value), begin = performance.now();
   const { hypotheses, sourceIds, sourceTokens } = await translator.translateText(
     box.value, { ...model.decoding, beam_size: size, n_best: size });
-  const unknown = sourceIds.filter((id) => id === translator.source.unknown).length;
+  const unknown = sourceIds.filter((id) => id === UNK).length;
   const time = `${Math.round(performance.now() - begin)} ms`;
   const isCut = hypotheses[0]?.isFinished === false;
   const warnings = `${unknown ? `; unknown tokens: ${unknown}` : ""}${isCut ? "; cut at the length limit" : ""}`;

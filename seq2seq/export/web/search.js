@@ -1,5 +1,4 @@
 // Greedy and beam search for one sentence; follows seq2seq/search/loop.py.
-const UNK = 1, BOS = 2, EOS = 3; // as in seq2seq/special_tokens.py
 const ROOT = -1; // the cell before the first token of a hypothesis
 
 // Return the best hypotheses of a source with some symbols, best first. `model` has `symbols`, their
