@@ -1,6 +1,7 @@
 // The page of the service, which it asks while the reader types.
 const PAUSE = 300; // milliseconds without typing, after which the text is translated
 const NUM_BEST = 4; // translations of a sentence
+const NOTHING = { text: "", sentences: [] };
 
 let pairs = {}; // codes of the targets, by source
 let names = {};
@@ -16,16 +17,12 @@ async function ask(path, content, signal) {
   const options = content && {
     method: "POST",
     headers: { "Content-Type": "application/json" },
-    body: JSON.stringify(find("key").value ? { ...content, api_key: find("key").value } : content),
+    body: JSON.stringify({ ...content, api_key: find("key").value || undefined }),
     signal,
   };
   const response = await fetch(path, options);
-  let answer = {};
-  try {
-    answer = await response.json();
-  } catch (error) {
-    if (error.name === "AbortError") throw error;
-  }
+  const answer = await response.json().catch(() => ({}));
+  signal?.throwIfAborted();
   if (!response.ok) {
     const message = answer.error || `the service answered ${response.status}`;
     throw Object.assign(new Error(message), { status: response.status });
@@ -81,19 +78,17 @@ function translateSoon(pause) {
 }
 
 async function translate() {
-  clearTimeout(timer);
-  running?.abort();
-  const own = (running = new AbortController());
+  running = new AbortController();
+  const text = find("text").value, isBlank = !text.trim();
   try {
-    const text = find("text").value;
-    say(text.trim() ? "Translating ..." : "");
-    show(text.trim() ? await answerTo(text, own.signal) : { text: "", sentences: [] });
+    say(isBlank ? "" : "Translating ...");
+    show(isBlank ? NOTHING : await answerTo(text, running.signal));
     const unknown = sentences.reduce((sum, each) => sum + each.unknown_tokens, 0);
-    const done = text.trim() ? "Translated" : "";
-    say(unknown ? `Parts of the text that are unknown to the model: ${unknown}` : done);
+    if (unknown) say(`Parts of the text that are unknown to the model: ${unknown}`);
+    else if (!isBlank) say("Translated");
   } catch (error) {
     if (error.name === "AbortError") return;
-    show({ text: "", sentences: [] });
+    show(NOTHING);
     say(error.message, true);
   }
 }
@@ -111,23 +106,18 @@ async function answerTo(text, signal) {
 
 function show(translation) {
   ({ sentences } = translation);
-  gaps = gapsOf(translation.text, sentences.map((each) => each.hypotheses[0].text));
+  let end = 0;
+  gaps = sentences.map(({ hypotheses: [{ text }] }) => {
+    const begin = translation.text.indexOf(text, end), gap = translation.text.slice(end, begin);
+    end = begin + text.length;
+    return gap;
+  });
+  gaps.push(translation.text.slice(end));
   ranks = sentences.map(() => 0);
   find("result").classList.remove("is-stale");
   find("details").hidden = !sentences.length;
   writeResult();
   if (sentences.length) moveTo(0);
-}
-
-// Return the text before each part of a text, and after the last.
-function gapsOf(text, parts) {
-  let end = 0;
-  const found = parts.map((part) => {
-    const begin = text.indexOf(part, end), gap = text.slice(end, begin);
-    end = begin + part.length;
-    return gap;
-  });
-  return [...found, text.slice(end)];
 }
 
 // Join the chosen translations as the service joins the best ones.
@@ -148,7 +138,7 @@ function moveTo(index) {
 
 find("text").addEventListener("input", textChanged);
 find("text").addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) translate();
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) translateSoon(0);
 });
 find("key").addEventListener("change", () => translateSoon(0));
 find("key-line").addEventListener("submit", (event) => {

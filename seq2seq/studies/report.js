@@ -4,8 +4,6 @@ const boxes = [...document.querySelectorAll(".chart")]; // after each, its chart
 const charts = boxes.map((box) => JSON.parse(box.nextElementSibling.textContent));
 const groups = [...document.querySelectorAll("#groups label")];
 
-// Charts and groups -------------------------------------------------------------------------------
-
 const config = {
   displaylogo: false,
   responsive: true,
@@ -29,8 +27,6 @@ function showGroups() {
     card.hidden = !isShown(card.dataset.group);
   });
 }
-
-// Translations ------------------------------------------------------------------------------------
 
 // Order by a number: by the first in ascending order, by all others in descending order.
 function listSentences() {
@@ -72,8 +68,6 @@ function addCard({ group, text, attention }, reference) {
   if (attention.weights.length) new AttentionView(root).show(attention);
   else root.replaceWith("No attention.");
 }
-
-// Start -------------------------------------------------------------------------------------------
 
 drawCharts();
 find("groups").addEventListener("change", showGroups);

@@ -12,9 +12,11 @@ const percent = (weight) => weight > 0 && weight < FULL / 200 ? "<1%"
   : `${Math.round((100 * weight) / FULL)}%`;
 const isSame = (one, other) => one.source === other.source && one.target === other.target;
 
-function element(name, text = "", properties = {}) {
+// Make an element with texts and other elements in it.
+function element(name, content = [], { data, ...properties } = {}) {
   const made = Object.assign(document.createElement(name), properties);
-  made.textContent = visible(text);
+  Object.assign(made.dataset, data);
+  made.append(...[content].flat().map((each) => (each instanceof Node ? each : visible(each))));
   return made;
 }
 
@@ -25,7 +27,6 @@ function visible(text) {
 }
 
 class AttentionView {
-  static count = 0;
   heads = []; // the mean, then each head: [row][column]
   weights = []; // the chosen one of them
   labels = { source: [], target: [] };
@@ -38,7 +39,6 @@ class AttentionView {
     const part = (selector) => root.querySelector(selector);
     root.view = this;
     this.root = root;
-    this.name = `head-${AttentionView.count++}`;
     this.choices = part(".heads");
     this.canvas = part("canvas");
     this.readout = part(".readout");
@@ -63,27 +63,20 @@ class AttentionView {
   }
 
   drawTokens(side, tokens) {
-    const hasWordStarts = tokens.some((token) => token.startsWith(WORD_START));
-    const words = [];
+    const hasWordStarts = tokens.some((token) => token.startsWith(WORD_START)), words = [];
     this.labels[side] = tokens.map(labelOf);
-    const draw = (name, index, properties) => {
-      const made = Object.assign(element(name), properties);
-      Object.assign(made.dataset, { side, index });
-      return made;
-    };
     tokens.forEach((token, index) => {
-      const properties = { type: "button", className: "token", tabIndex: index ? -1 : 0 };
-      const button = draw("button", index, properties);
-      // No bdi: the direction of all tokens together follows from their text.
-      button.append(element("span", labelOf(token)), element("small"));
       if (!index || !hasWordStarts || token === END || token.startsWith(WORD_START)) {
-        words.push(element("span", "", { className: "word" }));
+        words.push(element("span", [], { className: "word" }));
       }
-      words.at(-1).append(button);
+      // No bdi: the direction of all tokens together follows from their text.
+      const content = [element("span", labelOf(token)), element("small")];
+      words.at(-1).append(element("button", content, {
+        type: "button", className: "token", tabIndex: index ? -1 : 0, data: { side, index } }));
     });
     this.sides[side].tokens.replaceChildren(...words);
     this.sides[side].labels.replaceChildren(...this.labels[side].map((label, index) =>
-      draw("span", index, { textContent: visible(label), title: visible(label) })));
+      element("span", label, { title: visible(label), data: { side, index } })));
   }
 
   drawHeads(each) {
@@ -92,11 +85,10 @@ class AttentionView {
     this.heads = [mean, ...each];
     this.choices.hidden = each.length < 2; // the mean of one head is that head
     if (this.choices.querySelectorAll("input").length !== this.heads.length) { // else it stays
+      const name = `head-${allViews().indexOf(this)}`;
       this.choices.replaceChildren("Head", ...this.heads.map((_, index) => {
-        const choice = { type: "radio", name: this.name, value: index, checked: index === 0 };
-        const label = element("label", index ? `${index}` : "mean of all");
-        label.append(element("input", "", choice));
-        return label;
+        const choice = { type: "radio", name, value: index, checked: index === 0 };
+        return element("label", [index ? `${index}` : "mean of all", element("input", [], choice)]);
       }));
     }
     this.chooseHead();
@@ -121,8 +113,6 @@ class AttentionView {
       pixels.data.set([...shade, (255 * weight) / FULL], 4 * (t * width + column));
     }));
     Object.assign(canvas, { width, height });
-    canvas.style.width = `calc(${width} * var(--cell))`;
-    canvas.style.height = `calc(${height} * var(--cell))`;
     canvas.getContext("2d").putImageData(pixels, 0, 0);
   }
 
@@ -208,33 +198,26 @@ function pinPlace(event) {
   for (const view of allViews()) view.pin(view === viewOf(event) ? view.placeOf(event) : {});
 }
 
-function pressToken(event) {
+function pressKey(event) {
   if (event.ctrlKey || event.altKey || event.metaKey) return;
-  const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-  const token = event.target.closest?.(".token");
   if (event.key === "Escape") allViews().forEach((view) => view.pin({}));
-  else if (token && move) moveFocus(token, move);
-}
-
-function moveFocus(token, move) {
-  const box = token.closest(".tokens");
-  const step = getComputedStyle(box).direction === "rtl" ? -move : move;
-  const next = box.querySelectorAll(".token")[Number(token.dataset.index) + step];
+  const token = event.target.closest?.(".token");
+  const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  if (!token || !move) return;
+  const box = token.closest(".tokens"), isMirrored = getComputedStyle(box).direction === "rtl";
+  const place = Number(token.dataset.index) + (isMirrored ? -move : move);
+  const next = box.querySelectorAll(".token")[place];
   if (!next) return;
   token.tabIndex = -1;
   next.tabIndex = 0;
   next.focus();
 }
 
-function pointAway() {
-  allViews().forEach((view) => view.point({}));
-}
-
 document.addEventListener("mousemove", pointAt);
 document.addEventListener("focusin", pointAt);
-document.addEventListener("focusout", pointAway);
-document.documentElement.addEventListener("mouseleave", pointAway);
+document.addEventListener("focusout", () => pointAt({ target: document }));
+document.documentElement.addEventListener("mouseleave", pointAt);
 document.addEventListener("click", pinPlace);
-document.addEventListener("keydown", pressToken);
+document.addEventListener("keydown", pressKey);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
   allViews().forEach((view) => view.drawMatrix()));

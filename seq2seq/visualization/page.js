@@ -37,12 +37,10 @@ function press(event) {
 
 function listSentences() {
   texts.forEach(({ source }, index) => {
-    const button = element("button", "", { type: "button", onclick: () => show(index) });
     const number = element("span", `${index + 1}`, { className: "muted" });
-    button.append(number, element("bdi", source || "(no text)"));
-    const entry = element("li");
-    entry.append(button);
-    list.append(entry);
+    const content = [number, element("bdi", source || "(no text)")];
+    const button = element("button", content, { type: "button", onclick: () => show(index) });
+    list.append(element("li", button));
   });
   document.querySelector(".layout").classList.toggle("many", texts.length > 1);
   list.parentElement.hidden = texts.length < 2;

@@ -12,14 +12,11 @@ function say(text, isWrong = false) {
 // Offer the translations of a sentence, best first, and show the attention of one.
 function showSentence(sentence, chosen = 0) {
   shown = sentence;
-  find("hypotheses").replaceChildren(...sentence.hypotheses.map((each, index) => {
-    const label = element("label"), isChosen = index === chosen;
-    label.append(
-      element("input", "", { type: "radio", name: "hypothesis", value: index, checked: isChosen }),
-      element("bdi", each.text || "(no text)"),
-      element("small", percent(FULL * Math.exp(each.log_probability)), { title: "probability" }));
-    return label;
-  }));
+  find("hypotheses").replaceChildren(...sentence.hypotheses.map((each, value) => element("label", [
+    element("input", [], { type: "radio", name: "hypothesis", value, checked: value === chosen }),
+    element("bdi", each.text || "(no text)"),
+    element("small", percent(FULL * Math.exp(each.log_probability)), { title: "probability" }),
+  ])));
   choose(chosen);
 }
 
