@@ -37,7 +37,7 @@ STRANGE = (
 TAGS = ("<2de>", "<2>")
 FUNCTION = """({ model, charsmap, lines, rows, rules }) => {
   const tokenizer = new SentencePiece(
-    model, new Charsmap(new Uint8Array(Buffer.from(charsmap, "base64"))), new TextRules(rules));
+    model, readCharsmap(new Uint8Array(Buffer.from(charsmap, "base64"))), new TextRules(rules));
   return {
     ids: lines.map((line) => tokenizer.encode(line)),
     texts: rows.map((row) => tokenizer.decode(row)),

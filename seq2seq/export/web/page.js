@@ -21,15 +21,16 @@ async function unpack(name) {
 async function load() {
   ort.env.wasm.numThreads = 1;
   ort.env.wasm.wasmBinary = await unpack("wasm");
-  const files = { encoder: await unpack("encoder"), step: await unpack("step") };
   const rules = new TextRules(model.rules), sentences = new SentenceRules(model.sentences);
-  const charsmap = new Charsmap(await unpack("charsmap"));
+  const replace = readCharsmap(await unpack("charsmap"));
   const described = JSON.parse(new TextDecoder().decode(await unpack("tokenizers")));
   // Both languages may have one tokenizer.
   const [source, target = source] = described.map((each) =>
-    new SentencePiece(each, charsmap, rules));
-  const { states, symbols } = model, vocabularySize = target.pieces.length;
-  const graphs = await Graphs.load(ort, files, { states, symbols, vocabularySize });
+    new SentencePiece(each, replace, rules));
+  const open = async (name) => ort.InferenceSession.create(
+    await unpack(name), { executionProviders: ["wasm"], logSeverityLevel: 3 });
+  const graphs = new Graphs(await open("encoder"), await open("step"), model.states, model.symbols,
+    target.pieces.length);
   graphs.onStep = breathe();
   return new Translator(graphs, source, target, rules, sentences, model);
 }
@@ -58,11 +59,9 @@ async function update() {
   isBusy = true;
   while (isStale) {
     isStale = false;
-    try {
-      await translate();
-    } catch (error) {
+    await translate().catch((error) => {
       if (error !== STALE) fail(error);
-    }
+    });
   }
   isBusy = false;
 }
@@ -101,12 +100,6 @@ function nameOf(code) {
   }
 }
 
-function offerExamples() {
-  find("examples").append(...model.examples.map((text) => element("button", text, {
-    type: "button", lang: model.source, onclick: () => write(text) })));
-  find("examples").hidden = !model.examples.length;
-}
-
 function write(text) {
   box.value = text;
   update();
@@ -114,19 +107,15 @@ function write(text) {
 
 async function start() {
   const sizes = [...new Set([1, 2, 3, 5, 10, model.decoding.beam_size])].sort((a, b) => a - b);
-  beam.append(...sizes.map((size) =>
-    element("option", size === 1 ? "1, greedy" : `${size}`, { value: size })));
+  beam.append(...sizes.map((size) => new Option(size === 1 ? "1, greedy" : size, size)));
   beam.value = model.decoding.beam_size;
   document.title = `Translate ${nameOf(model.source)} into ${nameOf(model.target)}`;
   document.querySelector("h1").textContent = document.title;
   nameLanguages(model.source, model.target, nameOf);
-  offerExamples();
-  try {
-    translator = await load();
-  } catch (error) {
-    fail(error);
-    return;
-  }
+  find("examples").append(...model.examples.map((text) => element("button", text, {
+    type: "button", lang: model.source, onclick: () => write(text) })));
+  find("examples").hidden = !model.examples.length;
+  translator = await load();
   main.setAttribute("aria-busy", "false");
   beam.disabled = false;
   say("");
@@ -136,4 +125,4 @@ async function start() {
   await update();
 }
 
-document.addEventListener("DOMContentLoaded", start); // the module before has run by then
+addEventListener("DOMContentLoaded", () => start().catch(fail)); // the module before has run by then

@@ -6,26 +6,22 @@ const UNK = 1, BOS = 2, EOS = 3, NUM_SPECIAL = 4; // as in seq2seq/special_token
 const UNKNOWN_PENALTY = 10; // an unknown character scores less than the worst piece
 
 class SentencePiece {
-  constructor({ isBpe, unknownText, pieces, scores }, charsmap, rules) {
-    Object.assign(this, { isBpe, unknownText, pieces, charsmap, rules });
+  constructor({ isBpe, unknownText, pieces, scores }, replace, rules) {
+    Object.assign(this, { isBpe, unknownText, pieces, replace, rules });
     this.scores = Float32Array.from(scores);
     // A symbol is one character, which no other piece contains.
     this.ids = new Map([...pieces.entries()].slice(NUM_SPECIAL).map(([id, piece]) => [piece, id]));
     this.longest = pieces.reduce((most, piece) => Math.max(most, [...piece].length), 1);
-    const worst = this.scores.slice(NUM_SPECIAL).reduce((least, each) => Math.min(least, each), Infinity);
+    const [worst] = this.scores.slice(NUM_SPECIAL).sort();
     this.unknownScore = Math.fround(worst - UNKNOWN_PENALTY);
   }
 
   encode(line) {
-    const characters = [...this.normalize(line)];
+    const text = this.replace(this.rules.encoded(line));
+    const characters = text ? [SPACE, ...text.replaceAll(" ", SPACE)] : [];
     const ids = this.isBpe ? this.mergePairs(characters) : this.bestPath(characters);
     // Neighboring unknown characters are one token.
     return ids.filter((id, i) => id !== UNK || ids[i - 1] !== UNK);
-  }
-
-  normalize(line) {
-    const text = this.charsmap.apply(this.rules.encoded(line));
-    return text && SPACE + text.replaceAll(" ", SPACE);
   }
 
   // The most probable segmentation (Viterbi). Sums are rounded as the library rounds them: it
@@ -73,27 +69,23 @@ class SentencePiece {
   }
 }
 
-// The rules of normalization: a double-array trie (Darts) from bytes to places of the new texts.
-class Charsmap {
-  constructor(bytes) {
-    const [size = 0] = new Uint32Array(bytes.slice(0, 4).buffer);
-    this.units = new Uint32Array(bytes.slice(4, 4 + size).buffer);
-    this.texts = bytes.subarray(4 + size); // each ends with 0
-  }
-
-  // Replace the longest match at each place; a byte without a match stays.
-  apply(line) {
-    const { units, texts } = this;
-    if (!units.length) return line;
-    const below = (unit) => (unit >>> 10) << ((unit & 0x200) >>> 6);
-    const bytes = new TextEncoder().encode(line), output = [];
-    for (let start = 0, end; start < bytes.length; start = end) {
+// Return a function that replaces the longest match at each place; a byte without a match stays.
+// The rules are a double-array trie (Darts) from bytes to places of the new texts.
+function readCharsmap(bytes) {
+  const [size = 0] = new Uint32Array(bytes.slice(0, 4).buffer);
+  const units = new Uint32Array(bytes.slice(4, 4 + size).buffer);
+  const texts = bytes.subarray(4 + size); // each ends with 0
+  const below = (unit) => (unit >>> 10) << ((unit & 0x200) >>> 6);
+  return (line) => {
+    if (!size) return line;
+    const old = new TextEncoder().encode(line), output = [];
+    for (let start = 0, end; start < old.length; start = end) {
       end = start + 1;
-      let text = bytes.subarray(start, end), node = below(units[0]);
-      for (let at = start; at < bytes.length; at++) {
-        const unit = units[node ^ bytes[at]];
-        if ((unit & 0x800000ff) !== bytes[at]) break;
-        node ^= bytes[at] ^ below(unit);
+      let text = old.subarray(start, end), node = below(units[0]);
+      for (let at = start; at < old.length; at++) {
+        const unit = units[node ^ old[at]];
+        if ((unit & 0x800000ff) !== old[at]) break;
+        node ^= old[at] ^ below(unit);
         if (!(unit & 0x100)) continue;
         const place = units[node] & 0x7fffffff;
         text = texts.subarray(place, texts.indexOf(0, place));
@@ -103,5 +95,5 @@ class Charsmap {
     }
     // A byte order mark is a character like others.
     return new TextDecoder("utf-8", { ignoreBOM: true }).decode(new Uint8Array(output));
-  }
+  };
 }

@@ -6,11 +6,10 @@ const CONTEXT = 60; // characters before and after a gap that are inspected
 
 class SentenceRules {
   constructor({ words, patterns }) {
-    this.words = Object.fromEntries(
-      Object.entries(words).map(([name, each]) => [name, new Set(each)]));
+    this.words = words;
     this.find = Object.fromEntries(Object.entries(patterns).map(([name, pattern]) =>
       [name, new RegExp(pattern, ["gap", "tags", "not_words"].includes(name) ? "gu" : "u")]));
-    this.openers = new Set(words.quotations.map(([opener]) => opener));
+    this.openers = words.quotations.map(([opener]) => opener);
     this.white = new RegExp(`${WHITE}+`, "u");
     this.outerWhite = new RegExp(`^${WHITE}+|${WHITE}+$`, "gu");
     this.markers = new RegExp(
@@ -21,11 +20,11 @@ class SentenceRules {
     const { find } = this;
     const sentences = [], isLower = /\p{Lowercase}/u.test(text) && !/[\p{Uppercase}\p{Lt}]/u.test(text);
     let start = 0;
-    const inTags = new Set([...text.matchAll(find.tags)].flatMap(({ 0: tag, index }) =>
-      [...Array(tag.length - 1).keys()].map((place) => index + 1 + place)));
+    const tags = [...text.matchAll(find.tags)];
+    const isInTag = (at) => tags.some(({ 0: tag, index }) => index < at && at < index + tag.length);
     for (const { 0: gap, index, groups } of text.matchAll(find.gap)) {
       const last = index + (groups.mark ?? "").length, end = index + gap.length;
-      if (last <= start || end === text.length || inTags.has(last)) continue;
+      if (last <= start || end === text.length || isInTag(last)) continue;
       const before = [...text.slice(Math.max(start, last - 2 * CONTEXT), last)].slice(-CONTEXT).join("");
       const after = [...text.slice(end, end + 2 * CONTEXT)].slice(0, CONTEXT).join("");
       let isEnd;
@@ -33,9 +32,9 @@ class SentenceRules {
         isEnd = this.isEnd(before, after, isLower);
       } else if (!groups.mark) {
         isEnd = this.isGluedEnd(before, after);
-      } else if (this.openers.has(groups.mark[0])) {
-        const isIntroduced = this.words.before_quotation.has(text[index - 1]);
-        isEnd = find.quoted_end.test(before) && (isIntroduced || this.openers.has(after[0]));
+      } else if (this.openers.includes(groups.mark[0])) {
+        const isIntroduced = this.words.before_quotation.includes(text[index - 1]);
+        isEnd = find.quoted_end.test(before) && (isIntroduced || this.openers.includes(after[0]));
       } else {
         const isNumber = /^\p{Nd}/u.test(after) && find.decimal.test(before);
         isEnd = !isNumber && !find.closing.test(after);
@@ -64,14 +63,14 @@ class SentenceRules {
   isGluedEnd(before, after) {
     const first = after.match(this.find.after_glued);
     if (first === null || !this.find.glued.test(before)) return false;
-    return !before.endsWith(".") || this.words.starters.has(first[0].toLowerCase());
+    return !before.endsWith(".") || this.words.starters.includes(first[0].toLowerCase());
   }
 
   wordEnds(word, before, first) {
     const { find, words } = this;
     const following = first[0].toLowerCase().replaceAll("\u2019", "'");
-    const starts = words.starters.has(following)
-      || words.starters.has(first.groups.start.toLowerCase());
+    const starts = words.starters.includes(following)
+      || words.starters.includes(first.groups.start.toLowerCase());
     const found = before.match(find.initials);
     if (found) {
       word = found[0].split(this.white).join("").replace(/\.$/, "");
@@ -80,21 +79,19 @@ class SentenceRules {
     const lower = word.toLowerCase(), isNumber = /^\p{Nd}/u.test(following);
     const rest = before.slice(0, Math.max(0, before.length - word.length - 1));
     const afterWord = first.input[first.index + first[0].length] ?? "";
-    if (words.never_end.has(lower) || words.never_end.has(word)) return false;
-    if (words.degrees.has(lower) && this.strip(rest).endsWith(".")) return false;
-    if (isNumber && (words.before_number.has(lower) || /(?:str|nr)$/.test(lower))) return false;
-    if (words.times.has(lower)) return !words.days.has(following) && !words.months.has(following);
-    if (find.pronoun.test(before)) return true;
-    let isOrdinal = find.number.test(word);
-    if (isOrdinal && !isNumber) {
-      const last = this.strip(rest.match(find.last_word)[0]).toLowerCase();
-      isOrdinal = this.strip(rest) === "" || words.months.has(following)
-        || words.months.has(following + afterWord)
-        || (words.before_ordinal.has(last) && !find.i_am.test(rest))
-        || find.second_number.test(rest);
-      return starts || !isOrdinal;
-    }
-    return starts || !(words.may_end.has(lower) || find.dotted.test(word) || isOrdinal);
+    if (words.never_end.includes(lower) || words.never_end.includes(word)) return false;
+    if (words.degrees.includes(lower) && this.strip(rest).endsWith(".")) return false;
+    if (isNumber && (words.before_number.includes(lower) || /(?:str|nr)$/.test(lower))) return false;
+    if (words.times.includes(lower)) return !words.days.includes(following) && !words.months.includes(following);
+    if (starts || find.pronoun.test(before)) return true;
+    if (!find.number.test(word)) return !words.may_end.includes(lower) && !find.dotted.test(word);
+    if (isNumber) return false;
+    const last = this.strip(rest.match(find.last_word)[0]).toLowerCase();
+    const isOrdinal = this.strip(rest) === "" || words.months.includes(following)
+      || words.months.includes(following + afterWord)
+      || (words.before_ordinal.includes(last) && !find.i_am.test(rest))
+      || find.second_number.test(rest);
+    return !isOrdinal;
   }
 
   hasWords(text) {
@@ -112,11 +109,6 @@ class SentenceRules {
 
   isBreak(text) {
     return this.find.break.test(text);
-  }
-
-  // Return a text that is not translated as it stands in the translation of its line.
-  kept(text) {
-    return this.isBreak(text) ? text : this.strip(text);
   }
 
   join(texts) {
