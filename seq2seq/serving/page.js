@@ -31,8 +31,8 @@ async function ask(path, content, signal) {
 }
 
 function fill(select, codes, chosen) {
-  select.replaceChildren(...codes.map((code) => new Option(names[code], code)));
-  if (codes.includes(chosen)) select.value = chosen;
+  select.replaceChildren(...codes.map((code) =>
+    new Option(names[code], code, false, code === chosen)));
 }
 
 function fillTargets(chosen) {
@@ -45,21 +45,17 @@ function fillTargets(chosen) {
 }
 
 async function start() {
-  try {
-    const [languages, settings] = await Promise.all([ask("languages"), ask("frontend/settings")]);
-    for (const each of languages) {
-      names[each.code] = each.name;
-      if (each.targets.length) pairs[each.code] = each.targets;
-    }
-    limit = settings.charLimit;
-    find("key-line").hidden = !settings.keyRequired;
-    fill(find("from"), Object.keys(pairs), settings.language.source.code);
-    fillTargets(settings.language.target.code);
-    document.documentElement.dataset.ready = "true";
-    textChanged();
-  } catch (error) {
-    say(`The service cannot be reached: ${error.message}`, true);
+  const [languages, settings] = await Promise.all([ask("languages"), ask("frontend/settings")]);
+  for (const each of languages) {
+    names[each.code] = each.name;
+    if (each.targets.length) pairs[each.code] = each.targets;
   }
+  limit = settings.charLimit;
+  find("key-line").hidden = !settings.keyRequired;
+  fill(find("from"), Object.keys(pairs), settings.language.source.code);
+  fillTargets(settings.language.target.code);
+  document.documentElement.dataset.ready = "true";
+  textChanged();
 }
 
 function textChanged() {
@@ -140,17 +136,10 @@ find("text").addEventListener("input", textChanged);
 find("text").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) translateSoon(0);
 });
-find("key").addEventListener("change", () => translateSoon(0));
-find("key-line").addEventListener("submit", (event) => {
-  event.preventDefault();
+document.querySelector(".bar").addEventListener("change", () => { // a language or the key
+  fillTargets(find("to").value);
   translateSoon(0);
 });
-for (const name of ["from", "to"]) {
-  find(name).addEventListener("change", () => {
-    fillTargets(find("to").value);
-    translateSoon(0);
-  });
-}
 find("swap").addEventListener("click", () => {
   const [source, target] = [find("from").value, find("to").value];
   find("from").value = target;
@@ -179,4 +168,4 @@ find("hypotheses").addEventListener("change", ({ target }) => {
   ranks[current] = Number(target.value);
   writeResult();
 });
-start();
+start().catch((error) => say(`The service cannot be reached: ${error.message}`, true));

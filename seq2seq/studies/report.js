@@ -1,7 +1,6 @@
 // The report of a study: charts, the choice of groups, translations.
 const data = JSON.parse(find("data").textContent);
 const boxes = [...document.querySelectorAll(".chart")]; // after each, its chart as JSON
-const charts = boxes.map((box) => JSON.parse(box.nextElementSibling.textContent));
 const groups = [...document.querySelectorAll("#groups label")];
 
 const config = {
@@ -11,14 +10,6 @@ const config = {
   toImageButtonOptions: { format: "svg" },
 };
 const isShown = (group) => groups[group].querySelector("input").checked;
-
-function drawCharts() {
-  const isTouched = matchMedia("(pointer: coarse)").matches; // a finger scrolls the page
-  charts.forEach((figure, index) => {
-    if (isTouched) figure.layout.dragmode = false;
-    Plotly.newPlot(boxes[index], { ...figure, config });
-  });
-}
 
 function showGroups() {
   boxes.forEach((box) =>
@@ -69,7 +60,12 @@ function addCard({ group, text, attention }, reference) {
   else root.replaceWith("No attention.");
 }
 
-drawCharts();
+const isTouched = matchMedia("(pointer: coarse)").matches; // a finger scrolls the page
+for (const box of boxes) {
+  const figure = JSON.parse(box.nextElementSibling.textContent);
+  if (isTouched) figure.layout.dragmode = false;
+  Plotly.newPlot(box, { ...figure, config });
+}
 find("groups").addEventListener("change", showGroups);
 document.querySelectorAll("#groups button").forEach((button) =>
   button.addEventListener("click", () => {

@@ -2,7 +2,6 @@
 // The view of attention: two rows of tokens, the choice of a head, and a matrix of all weights.
 // A place in it: {target: row}, {source: column}, both (a cell), or {} (none).
 const STRONGEST = 5; // number of tokens whose weight is shown, if it is at least 1%
-const LONG = 40; // a sentence with more tokens is shown beside its translation, not above it
 const FULL = 1000; // a weight of 1
 const WORD_START = "\u2581", END = "</s>";
 
@@ -57,8 +56,6 @@ class AttentionView {
     this.drawTokens("target", target_tokens);
     this.isMirrored = getComputedStyle(this.sides.source.tokens).direction === "rtl";
     this.root.querySelector(".matrix").dir = this.isMirrored ? "rtl" : "ltr";
-    const isLong = Math.max(source_tokens.length, target_tokens.length) > LONG;
-    this.root.querySelector(".texts").classList.toggle("long", isLong);
     this.drawHeads(weights);
   }
 

@@ -35,20 +35,16 @@ function press(event) {
   if (step) show(current + step);
 }
 
-function listSentences() {
-  texts.forEach(({ source }, index) => {
-    const number = element("span", `${index + 1}`, { className: "muted" });
-    const content = [number, element("bdi", source || "(no text)")];
-    const button = element("button", content, { type: "button", onclick: () => show(index) });
-    list.append(element("li", button));
-  });
-  document.querySelector(".layout").classList.toggle("many", texts.length > 1);
-  list.parentElement.hidden = texts.length < 2;
-}
-
 document.addEventListener("keydown", press);
 find("previous").addEventListener("click", () => show(current - 1));
 find("next").addEventListener("click", () => show(current + 1));
-listSentences();
+texts.forEach(({ source }, index) => {
+  const number = element("span", `${index + 1}`, { className: "muted" });
+  const content = [number, element("bdi", source || "(no text)")];
+  const button = element("button", content, { type: "button", onclick: () => show(index) });
+  list.append(element("li", button));
+});
+document.querySelector(".layout").classList.toggle("many", texts.length > 1);
+list.parentElement.hidden = texts.length < 2;
 if (texts.length) show(0);
 else document.querySelector("main").replaceChildren("There are no sentences on this page.");
