@@ -123,17 +123,16 @@ class AttentionView {
     const strongest = [...shades.keys()].filter((index) => shades[index] >= FULL / 100)
       .sort((a, b) => shades[b] - shades[a]).slice(0, STRONGEST);
     for (const [name, { tokens, labels: marks, line }] of Object.entries(this.sides)) {
-      const isActive = (index) => index === place[name];
       tokens.querySelectorAll(".token").forEach((token, index) => {
         const weight = name === other ? shades[index] ?? 0 : 0;
         const isShown = name === other && strongest.includes(index);
         token.style.setProperty("--weight", weight / FULL);
         token.lastChild.textContent = isShown ? percent(weight) : "";
-        token.classList.toggle("active", isActive(index));
+        for (const each of [token, marks.children[index]]) {
+          each.classList.toggle("active", index === place[name]);
+        }
         token.setAttribute("aria-pressed", index === this.pinned?.[name]);
       });
-      [...marks.children].forEach((mark, index) =>
-        mark.classList.toggle("active", isActive(index)));
       line.hidden = place[name] === undefined;
       line.style.setProperty("--index", place[name] ?? 0);
     }

@@ -49,7 +49,7 @@ function breathe() {
 function fail(error) {
   showSentence({ hypotheses: [] });
   const isOld = typeof DecompressionStream === "undefined" || typeof WebAssembly === "undefined";
-  say(isOld ? "This browser is too old for the page; one from 2023 or later can run it."
+  say(isOld ? "This browser is too old for the page; one from 2024 or later can run it."
     : `The model does not run: ${error.message}`, true);
 }
 
@@ -75,19 +75,13 @@ async function translate() {
   const isCut = hypotheses[0]?.isFinished === false;
   const warnings = `${unknown ? `; unknown tokens: ${unknown}` : ""}${isCut ? "; cut at the length limit" : ""}`;
   say(hypotheses.length ? time + expectedChrf(hypotheses[0]) + warnings : "");
-  showSentence({ source_tokens: sourceTokens, hypotheses: hypotheses.map(describe) });
+  showSentence({ source_tokens: sourceTokens, hypotheses });
 }
 
-function describe({ text, tokens, logProbability, weights }) {
-  const heads = [...Array(model.numHeads).keys()];
-  return { text, tokens, log_probability: logProbability,
-    attention: heads.map((head) => weights.map((row) => row[head])) };
-}
-
-function expectedChrf({ logProbability, tokens }) {
+function expectedChrf({ log_probability, tokens }) {
   if (!model.confidence || !tokens.length) return "";
   const { slope, intercept } = model.confidence;
-  const value = intercept + slope * Math.exp(logProbability / tokens.length / 2);
+  const value = intercept + slope * Math.exp(log_probability / tokens.length / 2);
   return `; expected chrF ${Math.round(Math.min(Math.max(value, 0), 100))}`;
 }
 

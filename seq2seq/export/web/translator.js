@@ -147,21 +147,22 @@ class Translator {
     return { sourceIds: [], sourceTokens: tokens, hypotheses: [hypothesis] };
   }
 
-  // Join the hypotheses of a rank, or the last ones of sentences that have fewer.
+  // Join the hypotheses of a rank, or the last ones of sentences that have fewer; the fields are
+  // those of the service.
   join(lines, rank) {
     const all = lines.flat(), found = ({ hypotheses }) => hypotheses[rank] ?? hypotheses.at(-1);
     const chosen = all.map(found);
     const widen = (row, place) => all.flatMap(({ sourceTokens }, at) =>
       (at === place ? [...row] : Array(sourceTokens.length).fill(0)));
-    const weights = chosen.flatMap((hypothesis, place) => hypothesis.weights.map((heads) =>
-      heads.map((row) => widen(row, place))));
+    const attentionOf = (head) => chosen.flatMap(({ weights }, place) =>
+      weights.map((heads) => widen(heads[head], place)));
     return {
       text: lines.map((line) => this.sentences.join(line.map((part) => found(part).text)))
         .join("\n"),
       tokens: chosen.flatMap(({ tokens }) => tokens),
-      logProbability: chosen.reduce((total, each) => total + each.logProbability, 0),
+      log_probability: chosen.reduce((total, each) => total + each.logProbability, 0),
       isFinished: chosen.every(({ isFinished }) => isFinished),
-      weights,
+      attention: [...Array(this.model.numHeads).keys()].map(attentionOf),
     };
   }
 }
