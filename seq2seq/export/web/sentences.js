@@ -20,11 +20,11 @@ class SentenceRules {
     const { find } = this;
     const sentences = [], isLower = /\p{Lowercase}/u.test(text) && !/[\p{Uppercase}\p{Lt}]/u.test(text);
     let start = 0;
-    const tags = [...text.matchAll(find.tags)];
-    const isInTag = (at) => tags.some(({ 0: tag, index }) => index < at && at < index + tag.length);
+    const inTags = new Set([...text.matchAll(find.tags)].flatMap(({ 0: tag, index }) =>
+      [...Array(tag.length - 1).keys()].map((place) => index + 1 + place)));
     for (const { 0: gap, index, groups } of text.matchAll(find.gap)) {
       const last = index + (groups.mark ?? "").length, end = index + gap.length;
-      if (last <= start || end === text.length || isInTag(last)) continue;
+      if (last <= start || end === text.length || inTags.has(last)) continue;
       const before = [...text.slice(Math.max(start, last - 2 * CONTEXT), last)].slice(-CONTEXT).join("");
       const after = [...text.slice(end, end + 2 * CONTEXT)].slice(0, CONTEXT).join("");
       let isEnd;
