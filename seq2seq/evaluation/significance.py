@@ -163,7 +163,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def p_text(p_value: float, covers: str = "") -> str:
-    """Return a p-value as text; a star says that it covers `SENTENCES_ONLY`."""
+    """Return a p-value as text, a dash if there is none; a star says that it covers
+    `SENTENCES_ONLY`."""
+    if np.isnan(p_value):
+        return "-"
     star = "*" if covers == SENTENCES_ONLY else ""
     text = f"{p_value:.3f}" if p_value >= 0.0005 else "<0.001"
     is_rounded_up = p_value < LEVEL <= float(text.removeprefix("<"))  # to what is not significant

@@ -1,14 +1,15 @@
 """Compare the attention of runs: does a pattern belong to the type or to the seed?"""
 
-# R runs, S sentences, T target length; n and m runs of two groups
+# R runs; n and m runs of two groups
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from seq2seq.checks import counted
 from seq2seq.evaluation.metrics import Array
@@ -24,63 +25,71 @@ def divergences(maps: Sequence[Sequence[Array]]) -> Array:
     It is in bits, from 0 (equal weights) to 1 (no source token in common), and the mean over the
     target tokens of the sentences whose maps are known. Runs with different tokens have NaN.
     """
-    found = np.full((len(maps), len(maps)), np.nan)
-    sizes = [[weights.shape for weights in of_run] for of_run in maps]
-    length = max((shape[1] for shapes in sizes for shape in shapes), default=0)
-    tokens = [_tokens(of_run, length) for of_run in maps]
-    entropies = list(map(_entropy, tokens))
-    for one, other in combinations(range(len(maps)), 2):
-        if sizes[one] and sizes[one] == sizes[other]:
-            joint = _entropy((tokens[one] + tokens[other]) / 2)
-            found[one, other] = joint - (entropies[one] + entropies[other]) / 2
-            found[other, one] = found[one, other]
-    return found
+    weights = [np.concatenate([[], *map(np.ravel, of_run)]) for of_run in maps]
+    entropies = list(map(_entropy, weights))
+
+    def divergence(one: int, other: int) -> float:
+        joint = _entropy((weights[one] + weights[other]) / 2)
+        return (joint - (entropies[one] + entropies[other]) / 2) / sum(map(len, maps[one]))
+
+    return _every_two(maps, divergence)
 
 
-def link_errors(maps: Sequence[Sequence[Array]], known: Array) -> Array:
+def link_errors(maps: Sequence[Sequence[Array]]) -> Array:
     """Score the links of every two runs against each other by the AER, from 0 (equal) to 1, (R, R).
 
     Each target token but EOS has one link, to the source token other than EOS with the most
-    attention. So the AER is the share of the target tokens whose links differ.
-
-    Args:
-        maps: Attention of the runs.
-        known: The result of `divergences`; where it is NaN, so is the AER.
+    attention. So the AER is the share of the target tokens whose links differ. Runs with different
+    tokens have NaN.
     """
     links = [
         np.concatenate([[], *(each[:-1, :-1].argmax(1) for each in of_run if each.shape[1] > 1)])
         for of_run in maps
     ]
-    found = np.full_like(known, np.nan)
-    for one, other in np.argwhere(~np.isnan(known)):
-        if len(links[one]):
-            found[one, other] = (links[one] != links[other]).mean()
+
+    def share(one: int, other: int) -> float:
+        return float((links[one] != links[other]).mean()) if len(links[one]) else math.nan
+
+    return _every_two(maps, share)
+
+
+def _every_two(maps: Sequence[Sequence[Array]], distance: Callable[[int, int], float]) -> Array:
+    """Return the distance of every two runs whose attention has the same tokens, else NaN."""
+    found = np.full((len(maps), len(maps)), np.nan)
+    sizes = [[weights.shape for weights in of_run] for of_run in maps]
+    for one, other in combinations(range(len(maps)), 2):
+        if sizes[one] and sizes[one] == sizes[other]:
+            found[one, other] = found[other, one] = distance(one, other)
     return found
 
 
-def _tokens(maps: Sequence[Array], length: int) -> Array:
-    """Return the weights of all target tokens, padded to one source length."""
-    rows = [np.pad(each, ((0, 0), (0, length - each.shape[1]))) for each in maps]
-    return np.concatenate(rows, dtype=np.float64) if rows else np.zeros((0, length))
-
-
 def _entropy(weights: Array) -> float:
-    """Return the mean entropy of distributions, in bits."""
+    """Return the sum of the entropies of distributions, in bits."""
     logarithms = np.log2(weights, where=weights > 0, out=np.zeros_like(weights))
-    return -float((weights * logarithms).sum() / max(len(weights), 1))
+    return -float((weights * logarithms).sum())
 
 
-def mean_between(distances: Array, ones: Sequence[int], others: Sequence[int]) -> float:
+def mean_between(distances: Array, ones: ArrayLike, others: ArrayLike) -> Array:
     """Return the mean over all pairs of two different runs, one from each group; NaN if a pair is
-    missing."""
-    pairs = {(min(one, other), max(one, other)) for one in ones for other in others if one != other}
-    return float(np.mean([distances[pair] for pair in pairs])) if pairs else math.nan
+    missing.
+
+    Args:
+        distances: Distance of every two runs, (R, R).
+        ones: Positions of the runs of one group, (..., n).
+        others: Positions of the runs of the other group, or of the same group, (..., m).
+    """
+    rows, columns = np.asarray(ones)[..., None], np.asarray(others)[..., None, :]
+    is_pair = rows != columns
+    total = np.where(is_pair, distances[rows, columns], 0).sum(axis=(-2, -1))
+    number = is_pair.sum(axis=(-2, -1))
+    return np.where(number, total / np.maximum(number, 1), np.nan)
 
 
-def between_groups(distances: Array, places: dict[str, list[int]]) -> pd.DataFrame:
+def between_groups(distances: Array, places: Mapping[str, Sequence[int]]) -> pd.DataFrame:
     """Return the mean distance between the runs of every two groups."""
     rows = [[mean_between(distances, a, b) for b in places.values()] for a in places.values()]
-    return pd.DataFrame(rows, index=list(places), columns=list(places)).rename_axis("Group")
+    frame = pd.DataFrame(rows, index=list(places), columns=list(places), dtype=float)
+    return frame.rename_axis("Group")
 
 
 def least_p_value(*sizes: int) -> float:
@@ -99,7 +108,7 @@ def seeds_needed(num_comparisons: int) -> int:
     return next(n for n in itertools.count(2) if num_comparisons * least_p_value(n, n) < LEVEL)
 
 
-def compare_attention(distances: Array, num_runs: int) -> float | None:
+def compare_attention(distances: Array, ones: Sequence[int], others: Sequence[int]) -> float | None:
     """Test whether attention differs more between two groups than between their seeds.
 
     The statistic is the mean divergence between the groups minus the mean divergence within them.
@@ -108,30 +117,27 @@ def compare_attention(distances: Array, num_runs: int) -> float | None:
     in each group, a random sample of the divisions is used.
 
     Args:
-        distances: Divergences of the runs of both groups, (n + m, n + m).
-        num_runs: Number of runs of the first group, n.
+        distances: Divergence of every two runs, (R, R).
+        ones: Positions of the runs of one group.
+        others: Positions of the runs of the other group.
 
     Returns:
         The p-value; None unless both groups have several runs with attention.
     """
-    n, m = num_runs, len(distances) - num_runs
-    distances = np.where(np.eye(n + m, dtype=bool), 0.0, distances)
-    if min(n, m) < 2 or np.isnan(distances).any():
+
+    def effect(one: ArrayLike, other: ArrayLike, axis: int = -1) -> Array:
+        within = mean_between(distances, one, one) + mean_between(distances, other, other)
+        # Rounded, so that exchanging the groups gives exactly the same statistic.
+        return np.asarray((mean_between(distances, one, other) - within / 2).round(12))
+
+    if np.isnan(effect(ones, others)):
         return None
     from scipy.stats import permutation_test  # importing it takes a second
 
-    def effect(one: Array, other: Array, axis: int) -> Array:
-        def mean(rows: Array, columns: Array, num_pairs: int) -> Array:
-            pairs = distances[rows[..., None], columns[..., None, :]]
-            return np.asarray(pairs.sum(axis=(-2, -1)) / num_pairs)
-
-        within = mean(one, one, n * (n - 1)) + mean(other, other, m * (m - 1))
-        # Rounded, so that exchanging the groups gives exactly the same statistic.
-        return np.asarray((mean(one, other, n * m) - within / 2).round(12))
-
-    sides = np.arange(n), np.arange(n, n + m)
     options = {"n_resamples": _MOST_DIVISIONS, "batch": 10_000, "random_state": 0}
-    test = permutation_test(sides, effect, alternative="greater", vectorized=True, **options)
+    test = permutation_test(
+        (ones, others), effect, alternative="greater", vectorized=True, **options
+    )
     return float(test.pvalue)
 
 
@@ -150,7 +156,7 @@ def places_of(finished: pd.DataFrame) -> dict[str, list[int]]:
 def compare_agreement(
     divergence: Array,
     links: Array,
-    places: dict[str, list[int]],
+    places: Mapping[str, Sequence[int]],
     baselines: pd.Series,
     notes: list[str],
 ) -> pd.DataFrame:
@@ -169,32 +175,26 @@ def compare_agreement(
         with Holm's correction, or the number of seeds that one needs; and the same means by the AER
         of the links.
     """
-    p_values = {}
-    for label, baseline in baselines.items():
-        if baseline:
-            runs = [*places[label], *places[baseline]]
-            p_value = compare_attention(divergence[np.ix_(runs, runs)], len(places[label]))
-            if p_value is not None:
-                p_values[label] = p_value
-    found = pd.DataFrame(index=list(p_values), columns=AGREEMENT, dtype=float)
-    for label in p_values:
-        for name, distances in (("agreement", divergence), ("link_aer", links)):
-            for end, other in (("within", label), ("between", baselines[label])):
-                mean = mean_between(distances, places[label], places[other])
-                found.loc[label, f"{name}_{end}"] = mean
-    least = {
-        label: least_p_value(len(places[label]), len(places[baselines[label]]))
-        for label in p_values
-    }
-    able = [label for label in p_values if len(p_values) * least[label] < LEVEL]
-    for label, p_value in zip(able, holm([p_values[label] for label in able]), strict=True):
-        found.loc[label, "agreement_p"] = p_value
-    if unable := [label for label in p_values if label not in able]:
-        needed = seeds_needed(len(p_values))
-        found.loc[unable, "agreement_seeds_needed"] = needed
+    rows: dict[str, dict[str, object]] = {}
+    least = {}
+    for label, baseline in baselines[baselines != ""].items():
+        one, other = places[label], places[baseline]
+        p_value = compare_attention(divergence, one, other)
+        if p_value is not None:
+            rows[label] = {"agreement_p": p_value}
+            for name, distances in (("agreement", divergence), ("link_aer", links)):
+                rows[label][f"{name}_within"] = mean_between(distances, one, one)
+                rows[label][f"{name}_between"] = mean_between(distances, one, other)
+            least[label] = least_p_value(len(one), len(other))
+    found = pd.DataFrame(rows, index=AGREEMENT).T.astype(float)
+    able = [label for label in rows if len(rows) * least[label] < LEVEL]
+    found.loc[able, "agreement_p"] = holm(list(found.loc[able, "agreement_p"]))
+    if unable := [label for label in rows if label not in able]:
+        needed = seeds_needed(len(rows))
+        found.loc[unable, ["agreement_p", "agreement_seeds_needed"]] = math.nan, needed
         notes.append(
             "Whether attention differs from the attention of the baseline is not tested in "
-            f"{len(unable)} of {len(p_values)} groups: for {counted(len(p_values), 'comparison')}, "
+            f"{len(unable)} of {len(rows)} groups: for {counted(len(rows), 'comparison')}, "
             f"p can be below {LEVEL} only with {needed} or more seeds of each group."
         )
     return found

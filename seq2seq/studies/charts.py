@@ -3,18 +3,15 @@
 from collections.abc import Sequence
 from html import escape
 
-import numpy as np
 import pandas as pd
 import plotly.express as px
 from plotly.graph_objects import Figure
 
-from seq2seq.checks import counted
-from seq2seq.evaluation.measures import MEASURES, head_scores
-from seq2seq.evaluation.metrics import corpus_bleu, equal_bins, text_lengths
+from seq2seq.evaluation.measures import MEASURES
 from seq2seq.studies.comparison import have_same_tokens
-from seq2seq.studies.probes import compare_with_zero, name_in_group
-from seq2seq.studies.runs import RUN_MEASURES, groups_of
-from seq2seq.studies.tables import with_interval
+from seq2seq.studies.probes import name_in_group
+from seq2seq.studies.runs import RUN_MEASURES, groups_of, heads_of
+from seq2seq.studies.tables import Study
 from seq2seq.training.run_directory import RunDirectory
 
 COLORS = (
@@ -37,8 +34,8 @@ SHAPES = (
 )
 """Plotly's names of the shapes, and characters that look the same; 110 groups differ in color or
 shape."""
-_NUM_LENGTHS = 5
 _NO_COLOR = "rgba(0,0,0,0)"
+_BAND = {"fill": "toself", "hoverinfo": "skip", "line_width": 0, "mode": "lines"}
 
 
 def _draw(
@@ -83,6 +80,16 @@ def _draw(
     for trace in figure.data:
         trace.meta = names.index(trace.legendgroup.partition(",")[0])  # the page hides groups by it
     return figure
+
+
+def study_charts(study: Study, notes: list[str]) -> dict[str, dict[str, Figure]]:
+    """Return the charts of a study with groups by section and title; `notes` gets what is left
+    out."""
+    return {
+        "Learning curves": learning_curves(study.finished, notes),
+        "Attention": attention_charts(study.finished),
+        "BLEU by source length": length_chart(study.lengths, list(study.groups.index)),
+    }
 
 
 def learning_curves(finished: pd.DataFrame, notes: list[str]) -> dict[str, Figure]:
@@ -130,24 +137,16 @@ def learning_curves(finished: pd.DataFrame, notes: list[str]) -> dict[str, Figur
         figure = _draw("line", points, "Updates", unit, labels, markers=True)
         figure.update_layout(hovermode="x unified")
         figure.update_traces(hovertemplate="%{y:.4~g}", marker_size=6)
-        bands = []
         for trace in figure.data:
             band = points[points["group"] == labels[trace.meta]]
             if num_runs[labels[trace.meta]] > 1:
-                bands.append(
-                    {
-                        "x": [*band["Updates"], *band["Updates"][::-1]],
-                        "y": [*band["max"], *band["min"][::-1]],
-                        "fill": "toself",
-                        "fillcolor": f"{COLORS[trace.meta % len(COLORS)]}2e",
-                        "hoverinfo": "skip",
-                        "line_width": 0,
-                        "meta": trace.meta,
-                        "mode": "lines",
-                    }
+                figure.add_scatter(
+                    x=[*band["Updates"], *band["Updates"][::-1]],
+                    y=[*band["max"], *band["min"][::-1]],
+                    fillcolor=f"{trace.line.color}2e",
+                    meta=trace.meta,
+                    **_BAND,
                 )
-        for options in bands:
-            figure.add_scatter(**options)
         other = (
             "" if are_comparable or not measure.is_per_token else " (not comparable: other tokens)"
         )
@@ -155,19 +154,9 @@ def learning_curves(finished: pd.DataFrame, notes: list[str]) -> dict[str, Figur
     return charts
 
 
-def heads_of(finished: pd.DataFrame) -> pd.DataFrame:
-    """Return the measures of each attention head of each run."""
-    rows = [
-        {"group": run["group"], "run": run["run"], "head": number, **scores}
-        for _, run in finished.iterrows()
-        for number, scores in enumerate(head_scores(run["statistics"]), start=1)
-    ]
-    return pd.DataFrame(rows)
-
-
-def attention_charts(finished: pd.DataFrame, heads: pd.DataFrame) -> dict[str, Figure]:
+def attention_charts(finished: pd.DataFrame) -> dict[str, Figure]:
     """Return a chart with a point for each run, and one with a point for each head."""
-    runs = finished.copy()
+    runs, heads = finished.copy(), heads_of(finished)
     groups = groups_of(finished)
     runs["hint"] = [name_in_group(run, groups[run["group"]]) for _, run in runs.iterrows()]
     if len(heads):
@@ -186,46 +175,6 @@ def attention_charts(finished: pd.DataFrame, heads: pd.DataFrame) -> dict[str, F
     return charts
 
 
-LENGTH_COLUMNS = [
-    *("group", "source_length", "unit", "sentences", "bleu", "bleu_deviation", "bleu_low"),
-    *("bleu_high", "interval_covers"),
-]
-
-
-def bleu_by_length(
-    runs: pd.DataFrame, sources: Sequence[str] | None, notes: list[str]
-) -> pd.DataFrame:
-    """Return the BLEU of each group in ranges of source length with about equally many sentences.
-
-    Args:
-        runs: Runs with one test set.
-        sources: The source sentences; None if they are not known.
-        notes: Gets a line if the sources have no spaces.
-
-    Returns:
-        A row for each group and range, with the `LENGTH_COLUMNS`; intervals lie within the scale.
-    """
-    if sources is None:
-        return pd.DataFrame(columns=LENGTH_COLUMNS)
-    lengths, unit = text_lengths(sources)
-    if unit != "words":
-        notes.append(
-            f"The sources have hardly any spaces, so source lengths are counted in {unit}."
-        )
-    rows = []
-    for label, members in groups_of(runs).items():
-        statistics = np.stack([each["bleu"][:, 0] for each in members["statistics"]])
-        for each in equal_bins(lengths, num_bins=_NUM_LENGTHS):
-            inside = statistics[:, [each.has(length) for length in lengths]]
-            if inside.shape[1]:
-                found = compare_with_zero(inside, corpus_bleu)
-                deviation = pd.Series(corpus_bleu(inside.sum(axis=1))).std()
-                ends = (min(max(end, 0.0), 100.0) for end in found.interval)
-                values = label, each.label, unit, inside.shape[1], found.effect, deviation
-                rows.append((*values, *ends, found.covers))
-    return pd.DataFrame(rows, columns=LENGTH_COLUMNS)
-
-
 def length_chart(lengths: pd.DataFrame, labels: Sequence[str]) -> dict[str, Figure]:
     """Return the chart of BLEU by source length, with standard deviations over the runs."""
     if not len(lengths):
@@ -236,13 +185,3 @@ def length_chart(lengths: pd.DataFrame, labels: Sequence[str]) -> dict[str, Figu
     figure.update_xaxes(type="category")
     figure.update_traces(hovertemplate="%{y:.4~g}", marker_size=6, error_y_thickness=1)
     return {"BLEU by source length": figure.update_layout(hovermode="x unified")}
-
-
-def length_table(lengths: pd.DataFrame) -> pd.DataFrame:
-    """Return the BLEU of each group in each range, with its interval."""
-    rows: dict[str, dict[str, str]] = {}
-    for _, row in lengths.iterrows():
-        title = f"{row['source_length']} ({counted(row['sentences'], 'sentence')})"
-        text = with_interval(row, "bleu", ".2f")
-        rows.setdefault(row["group"], {})[title] = text
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Group")

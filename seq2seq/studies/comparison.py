@@ -1,19 +1,16 @@
-"""Compare the groups of a study with a baseline, measure by measure, and write tables as text."""
+"""Compare the groups of a study with a baseline, measure by measure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
 from seq2seq.evaluation.measures import MEASURES
-from seq2seq.evaluation.metrics import Array
-from seq2seq.evaluation.significance import (
-    GroupComparison,
-    compare_groups,
-    correct,
-)
+from seq2seq.evaluation.metrics import Array, corpus_bleu, equal_bins, text_lengths
+from seq2seq.evaluation.significance import GroupComparison, Score, compare_groups, correct
 from seq2seq.studies.runs import RUN_MEASURES, groups_of, is_same
 
+_NUM_LENGTHS = 5
 COMPARED = ["bleu", *(name for name in MEASURES if name != "bleu")]
 
 
@@ -146,3 +143,46 @@ def have_same_tokens(statistics: Iterable[Mapping[str, Array]]) -> bool:
         if any(not np.array_equal(each, counts[0]) for each in counts):
             return False
     return True
+
+
+def compare_with_zero(runs: Array, score: Score) -> GroupComparison:
+    """Return the mean score of the statistics (R, S, K) of a group, with its interval."""
+    return compare_groups(runs, np.zeros_like(runs), score=score, paired=True)
+
+
+LENGTH_COLUMNS = [
+    *("group", "source_length", "unit", "sentences", "bleu", "bleu_deviation", "bleu_low"),
+    *("bleu_high", "interval_covers"),
+]
+
+
+def bleu_by_length(runs: pd.DataFrame, sources: Sequence[str], notes: list[str]) -> pd.DataFrame:
+    """Return the BLEU of each group in ranges of source length with about equally many sentences.
+
+    Args:
+        runs: Runs with one test set.
+        sources: The source sentences; empty if they are not known.
+        notes: Gets a line if the sources have no spaces.
+
+    Returns:
+        A row for each group and range, with the `LENGTH_COLUMNS`; intervals lie within the scale.
+    """
+    if not sources:
+        return pd.DataFrame(columns=LENGTH_COLUMNS)
+    lengths, unit = text_lengths(sources)
+    if unit != "words":
+        notes.append(
+            f"The sources have hardly any spaces, so source lengths are counted in {unit}."
+        )
+    rows = []
+    for label, members in groups_of(runs).items():
+        statistics = np.stack([each["bleu"][:, 0] for each in members["statistics"]])
+        for each in equal_bins(lengths, num_bins=_NUM_LENGTHS):
+            inside = statistics[:, [each.has(length) for length in lengths]]
+            if inside.shape[1]:
+                found = compare_with_zero(inside, corpus_bleu)
+                deviation = pd.Series(corpus_bleu(inside.sum(axis=1))).std()
+                ends = (min(max(end, 0.0), 100.0) for end in found.interval)
+                values = label, each.label, unit, inside.shape[1], found.effect, deviation
+                rows.append((*values, *ends, found.covers))
+    return pd.DataFrame(rows, columns=LENGTH_COLUMNS)

@@ -20,15 +20,8 @@ from seq2seq.evaluation.measures import (
     total_scores,
 )
 from seq2seq.evaluation.metrics import Array, corpus_bleu
-from seq2seq.evaluation.significance import (
-    GroupComparison,
-    Score,
-    compare_groups,
-    correct,
-    p_text,
-)
+from seq2seq.evaluation.significance import Score, compare_groups, correct
 from seq2seq.studies.runs import groups_of
-from seq2seq.studies.tables import star, with_interval
 
 logger = logging.getLogger(__name__)
 
@@ -189,30 +182,6 @@ def _compare(rows: Sequence[dict[str, object]], of_rows: Sequence[Sequence[Sides
                 rows[i][f"{name}_p"] = found.p_corrected
 
 
-def loss_tables(losses: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return a short table of the losses, and one with all figures; none without losses."""
-    if not len(losses):
-        return {}
-    texts = losses[["group", "intervention", "runs"]].copy()
-    for name, loss in LOSSES.items():
-        rows = [row for _, row in losses.iterrows()]
-        texts[loss.title] = [with_interval(row, name, loss.form) for row in rows]
-        if loss.is_tested:
-            texts[f"p (Holm), {loss.title}"] = [
-                "-" if pd.isna(row[f"{name}_p"]) else p_text(row[f"{name}_p"], row["p_covers"])
-                for row in rows
-            ]
-    texts = texts.rename(columns={"group": "Group", "intervention": "Intervention", "runs": "Runs"})
-    keys = ["Group", "Intervention"]
-    short = texts.pivot(index="Group", columns="Intervention", values="BLEU lost").fillna("-")
-    labels, names = (texts[key].unique() for key in keys)
-    caption = f"Other attention weights: all figures{star(losses['p_covers'])}"
-    return {
-        "BLEU lost with other weights": short.loc[labels, names].rename_axis(columns=None),
-        caption: texts.set_index(keys),
-    }
-
-
 TAUS = [name for name, each in MEASURES.items() if each.needs == "taus"]
 
 
@@ -229,32 +198,8 @@ def measure_attributions(runs: pd.DataFrame) -> None:
             logger.warning("%s has no attributions: %s", run["run"], describe_error(error))
             continue
         taus = {name: [getattr(each, name) for each in found] for name in TAUS}
-        for name, rows in measure(Sentences(taus=taus), TAUS).items():
-            if rows[..., 1].any():
-                run["statistics"][name] = rows
-                runs.loc[index, name] = total_scores({name: rows})[name]
-
-
-def tau_table(finished: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the table of the correlations with their intervals; none if no run was measured."""
-    if finished[TAUS].isna().all(axis=None):
-        return {}
-    rows = {}
-    for label, runs in groups_of(finished).items():
-        rows[label] = {"Runs": str(len(runs))}
-        for name in TAUS:
-            text = "-"
-            taus = [each[name][:, 0] for each in runs["statistics"] if name in each]
-            if len({len(each) for each in taus}) == 1:  # else unknown, or test sets differ
-                found = compare_with_zero(np.stack(taus), ratio)
-                low, high = found.interval
-                row = {name: found.effect, f"{name}_low": low, f"{name}_high": high}
-                text = with_interval(row, name, MEASURES[name].form)
-            rows[label][f"{MEASURES[name].title} (95% interval)"] = text
-    table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("Group")
-    return {"Rank correlations": table}
-
-
-def compare_with_zero(runs: Array, score: Score) -> GroupComparison:
-    """Return the mean score of the statistics (R, S, K) of a group, with its interval."""
-    return compare_groups(runs, np.zeros_like(runs), score=score, paired=True)
+        measured = measure(Sentences(taus=taus), TAUS)
+        known = {name: rows for name, rows in measured.items() if rows[..., 1].any()}
+        runs.at[index, "statistics"] = run["statistics"] | known
+        for name, score in total_scores(known).items():
+            runs.loc[index, name] = score

@@ -13,27 +13,10 @@ from plotly.graph_objects import Figure
 from plotly.offline import get_plotlyjs
 
 from seq2seq.checks import counted
-from seq2seq.studies.charts import (
-    COLORS,
-    SHAPES,
-    attention_charts,
-    heads_of,
-    learning_curves,
-    length_chart,
-    length_table,
-)
-from seq2seq.studies.probes import loss_tables, tau_table
+from seq2seq.studies.charts import COLORS, SHAPES, study_charts
 from seq2seq.studies.runs import groups_of, outcome
 from seq2seq.studies.sentences import ShownSentence, shown_sentences
-from seq2seq.studies.tables import (
-    Study,
-    answers,
-    attention_tables,
-    moments,
-    result_tables,
-    swept_values,
-    texts,
-)
+from seq2seq.studies.tables import Study, study_tables, swept_values, texts
 from seq2seq.visualization.page import render_page
 
 _LONG = 14
@@ -59,34 +42,15 @@ class Page(TypedDict):
 
 def study_page(study: Study, *, name: str) -> Page:
     """Compose the report of a study with a name."""
-    groups, finished, notes = study.groups, study.finished, list(study.notes)
-    labels, heads, tables, charts = list(groups.index), heads_of(finished), {}, {}
-    if labels:
-        lengths = "BLEU by source length"
-        tables = {
-            "Results": result_tables(study),
-            "Answers": answers(study),
-            "Learning curves": {},
-            "When it learns to look": moments(study),
-            "Attention": attention_tables(study, heads),
-            "Interventions": loss_tables(study.losses),
-            "Is attention an explanation?": tau_table(finished),
-            lengths: {lengths: length_table(study.lengths)},
-        }
-        charts = {
-            "Learning curves": learning_curves(finished, notes),
-            "Attention": attention_charts(finished, heads),
-            lengths: length_chart(study.lengths, labels),
-        }
-    sentences = shown_sentences(finished, notes)
+    notes = list(study.notes)
+    has_groups = len(study.groups) > 0
+    charts = study_charts(study, notes) if has_groups else {}
+    sentences = shown_sentences(study.finished, study.sources, notes)
     return {
         "title": f"Study {name}",
-        "groups": labels,
+        "groups": list(study.groups.index),
         "summary": _summary(study),
-        "tables": {
-            section: {caption: table for caption, table in found.items() if len(table)}
-            for section, found in tables.items()
-        },
+        "tables": study_tables(study) if has_groups else {},
         "charts": charts,
         "sentences": sentences,
         "notes": list(not_compared(study._replace(notes=notes))),
@@ -118,6 +82,13 @@ def _summary(study: Study) -> list[str]:
     return summary
 
 
+_DIFFERENT = {
+    "signature": "The scores have different signatures, so BLEU cannot be compared between them",
+    "device": "The runs were trained on different devices, so their times cannot be compared",
+}
+"""What runs with different values in a column say."""
+
+
 def not_compared(study: Study) -> Iterator[str]:
     """Say which runs failed, which seeds are missing or repeated, and what is not compared."""
     runs, finished = study.runs, study.finished
@@ -143,19 +114,11 @@ def not_compared(study: Study) -> Iterator[str]:
     for label, reason in study.groups["not_compared"].items():
         if reason:
             yield f"{label} is not compared with a baseline: {reason}."
-    signatures = finished.loc[finished["signature"] != "", "signature"].value_counts(sort=False)
-    if len(signatures) > 1:
-        pairs = [f"{each} ({counted(count, 'run')})" for each, count in signatures.items()]
-        yield (
-            "The scores have different signatures, so BLEU cannot be compared between them: "
-            f"{'; '.join(pairs)}."
-        )
-    devices = [each for each in runs["device"].unique() if each]
-    if len(devices) > 1:
-        yield (
-            "The runs were trained on different devices, so their times cannot be compared: "
-            f"{'; '.join(devices)}."
-        )
+    for column, text in _DIFFERENT.items():
+        values = finished.loc[finished[column] != "", column].value_counts(sort=False)
+        if len(values) > 1:
+            pairs = [f"{each} ({counted(count, 'run')})" for each, count in values.items()]
+            yield f"{text}: {'; '.join(pairs)}."
     yield from study.notes
 
 

@@ -13,7 +13,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 
 from seq2seq.config.serialization import flatten, read_yaml
-from seq2seq.evaluation.measures import MEASURES, Statistics
+from seq2seq.evaluation.measures import MEASURES, Statistics, head_scores
 from seq2seq.evaluation.metrics import Array
 from seq2seq.files.paths import reading
 from seq2seq.training.run_directory import RunDirectory
@@ -79,18 +79,12 @@ RUN_MEASURES = {
 _Row = dict[str, Any]
 """The columns of a run."""
 _EMPTY: _Row = {
-    "overrides": {},
-    "config": {},
-    "validations": [],
-    "device": "",
+    **dict.fromkeys(("device", "signature", "test_set"), ""),
+    **dict.fromkeys(("validations", "references", "translations", "maps"), ()),
+    **{name: {} for name in ("overrides", "config", "statistics")},
     "best_at_end": False,
-    "signature": "",
-    "test_set": "",
-    "references": [],
-    "translations": [],
-    "statistics": {},
-    "maps": [],
 }
+"""What a run that failed, or has not kept a file, has in a column."""
 
 
 def read_runs(paths: Sequence[Path]) -> pd.DataFrame:
@@ -135,19 +129,30 @@ def finished_runs(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the runs with results, by group and seed; the group with the best mean validation BLEU
     comes first."""
     finished = runs[runs["failure"] == ""]
-    means = finished.groupby("group")["valid_bleu"].mean()
-    first = {group: index for index, group in reversed(list(runs["group"].items()))}
-
-    def rank(index: int) -> tuple[float, int, int, str]:
-        group, seed = finished.loc[index, "group"], finished.loc[index, "seed"]
-        return -means[group], first[group], len(seed), seed
-
-    return finished.loc[sorted(finished.index, key=rank)]
+    ranks = pd.DataFrame(
+        {
+            "group": -finished.groupby("group")["valid_bleu"].transform("mean"),
+            "equally_good": pd.factorize(finished["group"])[0],
+            "digits": finished["seed"].map(len),
+            "seed": finished["seed"],
+        }
+    )
+    return finished.loc[ranks.sort_values(list(ranks)).index]
 
 
 def groups_of(finished: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return the runs of each group, in the order of `finished_runs`."""
     return {str(label): runs for label, runs in finished.groupby("group", sort=False)}
+
+
+def heads_of(finished: pd.DataFrame) -> pd.DataFrame:
+    """Return the measures of each attention head of each run."""
+    rows = [
+        {"group": run["group"], "run": run["run"], "head": number, **scores}
+        for _, run in finished.iterrows()
+        for number, scores in enumerate(head_scores(run["statistics"]), start=1)
+    ]
+    return pd.DataFrame(rows)
 
 
 def outcome(run: pd.Series) -> str:
@@ -238,16 +243,14 @@ def _read_results(directory: RunDirectory) -> _Row:
     with reading(directory.results):
         flat = flatten(content)
         numbers: _Row = {name: flat.get(measure.path) for name, measure in RUN_MEASURES.items()}
-        measures = {name: float(number) for name, number in numbers.items() if number is not None}
-        if missing := [name for name in _REQUIRED if name not in measures]:
+        run: _Row = {name: float(each) for name, each in numbers.items() if each is not None}
+        if missing := [name for name in _REQUIRED if name not in run]:
             raise ValueError(f"it has no {RUN_MEASURES[missing[0]].path}")
-        measures["minutes"] /= 60
-        validations: list[dict[str, float]] = content.get("validations", [])  # type: ignore[assignment]
-        diagonal: float | None = flat.get("valid.aer_of_diagonal")  # type: ignore[assignment]
-        if diagonal is not None:
-            is_aligned = {each["update"]: each["aer"] < diagonal for each in validations}
-            measures["aligned_at"] = _first_update(is_aligned)
-    run: _Row = {**measures, "validations": validations}
+        run["minutes"] /= 60
+        run["validations"] = content.get("validations", [])
+        if (diagonal := flat.get("valid.aer_of_diagonal")) is not None:
+            is_aligned = {each["update"]: each["aer"] < diagonal for each in run["validations"]}
+            run["aligned_at"] = _first_update(is_aligned)
     run["device"] = str(content.get("device", ""))
     run["best_at_end"] = content["best_update"] == content.get("updates")
     run["signature"] = str(flat.get("test.signature", ""))

@@ -15,7 +15,6 @@ from seq2seq.evaluation.measures import MEASURES
 from seq2seq.evaluation.metrics import text_lengths
 from seq2seq.inference.translations import sentences_of
 from seq2seq.inference.translator import Translator
-from seq2seq.studies.runs import groups_of
 from seq2seq.training.run_directory import RunDirectory
 from seq2seq.visualization.page import ShownAttention, shown_attention
 
@@ -46,22 +45,20 @@ class ShownSentence(TypedDict):
     """Numbers that can order the sentences: the first ascending, all others descending."""
 
 
-def shown_sentences(finished: pd.DataFrame, notes: list[str]) -> list[ShownSentence]:
+def shown_sentences(
+    finished: pd.DataFrame, sources: Sequence[str], notes: list[str]
+) -> list[ShownSentence]:
     """Translate some test sentences with the best run of each group; `notes` gets what is left out.
 
-    All groups with the test set of the first group translate.
+    All groups with the test set of the first group, which has the sources, translate.
     """
-    groups = groups_of(finished)
-    members = with_first_test_set(finished)
-    best = pd.DataFrame(
-        [runs.loc[runs["valid_bleu"].idxmax()] for runs in groups_of(members).values()]
-    )
-    try:
-        path = members["path"].iloc[0]
-        sources, references = RunDirectory(path).read_texts("test", ("src", "ref"))
-    except (ValueError, OSError, IndexError):
+    if not sources:
         notes.append("No sentences are shown, because no run has kept its test.src.")
         return []
+    labels = list(finished["group"].unique())
+    runs = with_first_test_set(finished)
+    best = runs.loc[runs.groupby("group", sort=False)["valid_bleu"].idxmax()]
+    references = best["references"].iloc[0]
     numbers = sentence_numbers(references, best)
     chosen = choose_sentences(sources, NUM_SENTENCES)
     for values in numbers.values():
@@ -76,7 +73,7 @@ def shown_sentences(finished: pd.DataFrame, notes: list[str]) -> list[ShownSente
             decoding = load_saved_config(RunDirectory(run["path"]).config).decoding
             with without_warnings():
                 lines = translator([sources[i] for i in chosen], decoding, split="never")
-            found[list(groups).index(run["group"])] = sentences_of(lines)
+            found[labels.index(run["group"])] = sentences_of(lines)
         except USER_ERRORS as error:
             notes.append(f"{run['run']} translates no sentences here: {describe_error(error)}.")
     sentences: list[ShownSentence] = []

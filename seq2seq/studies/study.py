@@ -9,8 +9,7 @@ from seq2seq.analysis.interventions import Intervention
 from seq2seq.config.composition import USER_ERRORS, describe_error
 from seq2seq.files.atomic import whole_file
 from seq2seq.studies.agreement import compare_agreement, divergences, link_errors, places_of
-from seq2seq.studies.charts import bleu_by_length
-from seq2seq.studies.comparison import compare, find_baselines, summarize
+from seq2seq.studies.comparison import bleu_by_length, compare, find_baselines, summarize
 from seq2seq.studies.probes import measure_attributions, measure_losses
 from seq2seq.studies.report import not_compared, render_report, study_page, table_text, tables_text
 from seq2seq.studies.runs import RUN_MEASURES, finished_runs
@@ -33,7 +32,7 @@ def find_differences(
     baselines = find_baselines(finished, baseline)
     differences = compare(finished, baselines["baseline"], notes)
     divergence = divergences(list(finished["maps"]))
-    links = link_errors(list(finished["maps"]), divergence)
+    links = link_errors(list(finished["maps"]))
     agreement = compare_agreement(
         divergence, links, places_of(finished), baselines["baseline"], notes
     )
@@ -42,15 +41,17 @@ def find_differences(
     groups.insert(1, "failed_runs", num_failed.reindex(groups.index).fillna(0).astype(int))
     groups = groups.join(baselines.rename(columns={"reason": "not_compared"})).join(agreement)
     losses = measure_losses(finished, interventions, notes)
-    members, sources = with_first_test_set(finished), None
-    if len(members):
+    comparable = with_first_test_set(finished)
+    sources: list[str] = []
+    for path in comparable["path"][:1]:
         try:
-            directory = RunDirectory(members["path"].iloc[0])
-            sources, _ = directory.read_texts("test", ("src", "ref"))
+            sources, _ = RunDirectory(path).read_texts("test", ("src", "ref"))
         except USER_ERRORS as error:
             notes.append(f"BLEU by source length is not shown: {describe_error(error)}.")
-    lengths = bleu_by_length(members, sources, notes)
-    return Study(runs, finished, groups, differences, divergence, links, losses, lengths, notes)
+    lengths = bleu_by_length(comparable, sources, notes)
+    return Study(
+        *(runs, finished, groups, differences, divergence, links, losses, lengths, sources, notes)
+    )
 
 
 def write_tables(

@@ -7,11 +7,14 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from seq2seq.evaluation.measures import MEASURES
+from seq2seq.checks import counted
+from seq2seq.evaluation.measures import MEASURES, ratio
 from seq2seq.evaluation.metrics import Array
 from seq2seq.evaluation.significance import LEVEL, SENTENCES_ONLY, p_text
 from seq2seq.studies.agreement import between_groups, places_of
-from seq2seq.studies.runs import RUN_MEASURES, SEED
+from seq2seq.studies.comparison import compare_with_zero
+from seq2seq.studies.probes import LOSSES, TAUS
+from seq2seq.studies.runs import RUN_MEASURES, SEED, groups_of, heads_of
 
 _COSTS = ("parameters", "minutes", "tokens_per_second", "best_update")
 _FIRST = ("valid_bleu", "bleu")
@@ -47,6 +50,8 @@ class Study(NamedTuple):
     """What each group loses with other attention weights; see `measure_losses`."""
     lengths: pd.DataFrame
     """BLEU of each group in each range of source lengths."""
+    sources: list[str]
+    """The test sentences of the runs `with_first_test_set`; empty if they are not known."""
     notes: list[str]
     """Lines that say what is left out."""
 
@@ -99,22 +104,39 @@ _NO_SPREAD = ("aer_of_diagonal", "parameters")
 """Measures that do not depend on the seed."""
 
 
-def difference_texts(rows: pd.DataFrame, form: str) -> pd.DataFrame:
-    """Write differences, their intervals and their p-values."""
-    found = [
-        (
-            f"{row['difference']:{form}}",
-            interval(row, "difference", form),
-            p_text(row["p_holm"], row["covers"]),
-        )
-        for _, row in rows.iterrows()
-    ]
-    return pd.DataFrame(found, index=rows.index, columns=["Difference", "Interval", "p (Holm)"])
+def difference_texts(differences: pd.DataFrame) -> pd.DataFrame:
+    """Write the differences of `compare`, their intervals and their p-values."""
+    found = []
+    for (name, _), row in differences.iterrows():
+        form = f"+{MEASURES[name].form}"
+        texts = f"{row['difference']:{form}}", interval(row, "difference", form)
+        found.append((*texts, p_text(row["p_holm"], row["covers"])))
+    columns = ["Difference", "Interval", "p (Holm)"]
+    return pd.DataFrame(found, index=differences.index, columns=columns)
 
 
 def star(covers: Iterable[object]) -> str:
     """Return the meaning of a p-value with a star, if there is one, for the end of a caption."""
     return f"; * one run on a side: {SENTENCES_ONLY}" if SENTENCES_ONLY in set(covers) else ""
+
+
+def study_tables(study: Study) -> dict[str, dict[str, pd.DataFrame]]:
+    """Return the tables of a study with groups by section and caption."""
+    lengths = "BLEU by source length"
+    tables = {
+        "Results": result_tables(study),
+        "Answers": answers(study),
+        "Learning curves": {},
+        "When it learns to look": moments(study),
+        "Attention": attention_tables(study),
+        "Interventions": loss_tables(study.losses),
+        "Is attention an explanation?": tau_table(study.finished),
+        lengths: {lengths: length_table(study.lengths)},
+    }
+    return {
+        section: {caption: table for caption, table in found.items() if len(table)}
+        for section, found in tables.items()
+    }
 
 
 def result_tables(study: Study) -> dict[str, pd.DataFrame]:
@@ -153,7 +175,7 @@ def group_table(study: Study, shown: Sequence[str]) -> pd.DataFrame:
     groups = study.groups
     parts = [groups["runs"].map(str).rename("Runs"), texts(groups, _FIRST)]
     if "bleu" in study.differences.index:
-        bleu = difference_texts(study.differences.loc["bleu"], "+.2f").reindex(groups.index)
+        bleu = difference_texts(study.differences).loc["bleu"].reindex(groups.index)
         empty = groups["not_compared"].map(lambda why: "not compared" if why else "baseline")
         parts.append(bleu.assign(Difference=bleu["Difference"].fillna(empty)).fillna("-"))
     parts.append(texts(groups, [name for name in shown if name not in _FIRST]))
@@ -177,50 +199,36 @@ def _settings(finished: pd.DataFrame) -> pd.DataFrame:
 
 def answers(study: Study) -> dict[str, pd.DataFrame]:
     """Return the results of each group beside its baseline; empty without a comparison."""
-    differences = study.differences
+    differences, losses = study.differences, study.losses
     if not len(differences):
         return {}
-    uniform = study.losses[study.losses["intervention"] == "uniform"].set_index("group")
-    rows = {}
-    for label, group in study.groups.iterrows():
-        bleu, matters, covers = "-" if group["not_compared"] else "baseline", "-", "-"
-        if label in uniform.index and pd.notna((lost := uniform.loc[label])["bleu_lost"]):
-            is_same = pd.isna(lost["bleu_lost_p"])
-            matters = "nothing changes" if is_same else answer(lost["bleu_lost_p"])
-            matters += f": {with_interval(lost, 'bleu_lost', '.2f')}"
-            covers = lost["p_covers"]
-        if ("bleu", label) in differences.index:
-            found = differences.loc[("bleu", label)]
-            bleu = f"{answer(found['p_holm'])}: {with_interval(found, 'difference', '+.2f')}"
-            covers = found["covers"]
-        rows[label] = {
-            "Different BLEU?": bleu,
-            "Different attention?": _attention_answer(group),
-            "Do its weights matter?": matters,
-            "Aligned at update": _moment(study.finished, label, "aligned_at"),
-            "Valid for": covers,
+    bleu = differences[differences.index.get_level_values("measure") == "bleu"]
+    uniform = losses[losses["intervention"] == "uniform"].set_index("group")
+    found = study.groups.drop(columns=["baseline", "runs"])
+    found = found.join(bleu.droplevel("measure")).join(uniform)
+    table = pd.DataFrame(
+        {
+            "Different BLEU?": found.apply(_bleu_answer, axis=1),
+            "Different attention?": found.apply(_attention_answer, axis=1),
+            "Do its weights matter?": found.apply(_weights_answer, axis=1),
+            "Aligned at update": _moments(study.finished, "aligned_at"),
+            "Valid for": found["covers"].fillna(found["p_covers"]).fillna("-"),
         }
-    rest = [
-        difference_texts(differences.loc[[name]], f"+{MEASURES[name].form}").rename(
-            index={name: MEASURES[name].title}, level="measure"
-        )
-        for name in differences.index.unique("measure")
-        if name != "bleu"
-    ]
-    every = pd.concat(rest) if rest else pd.DataFrame(index=differences.index[:0])
-    every = (
-        every.swaplevel()
-        .reindex(study.groups.index, level="group")
-        .rename_axis(["Group", "Measure"])
     )
+    every = difference_texts(differences.drop(index=bleu.index)).swaplevel()
+    every = every.rename({name: each.title for name, each in MEASURES.items()}, level="measure")
+    every = every.reindex(study.groups.index, level="group")
     return {
-        "Each group beside its baseline": _by_group(rows),
-        "Differences from the baseline: every measure": every,
+        "Each group beside its baseline": table.rename_axis("Group"),
+        "Differences from the baseline: every measure": every.rename_axis(["Group", "Measure"]),
     }
 
 
-def _by_group(rows: Mapping[object, Mapping[str, str]]) -> pd.DataFrame:
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Group")
+def _bleu_answer(group: pd.Series) -> str:
+    """Write the difference from the BLEU of the baseline."""
+    if pd.isna(group["difference"]):
+        return "-" if group["not_compared"] else "baseline"
+    return f"{answer(group['p_holm'])}: {with_interval(group, 'difference', '+.2f')}"
 
 
 def _attention_answer(group: pd.Series) -> str:
@@ -233,35 +241,46 @@ def _attention_answer(group: pd.Series) -> str:
     return f"{answer(group['agreement_p'])} (p {p_text(group['agreement_p'])}): {found}"
 
 
+def _weights_answer(group: pd.Series) -> str:
+    """Write the BLEU that uniform weights lose."""
+    if pd.isna(group["bleu_lost"]):
+        return "-"
+    is_same = pd.isna(group["bleu_lost_p"])
+    matters = "nothing changes" if is_same else answer(group["bleu_lost_p"])
+    return f"{matters}: {with_interval(group, 'bleu_lost', '.2f')}"
+
+
 def moments(study: Study) -> dict[str, pd.DataFrame]:
     """Return the moments at which attention and BLEU rise; empty without AER."""
     names = [name for name in ("aligned_at", "half_bleu_at") if study.groups[name].notna().any()]
     if "aligned_at" not in names:
         return {}
-    rows = {
-        label: {RUN_MEASURES[name].title: _moment(study.finished, label, name) for name in names}
-        for label in study.groups.index
-    }
-    table = _by_group(rows).join(texts(study.groups, ("aer", "valid_bleu")))
-    return {"Updates: from the earliest to the latest run, and scores at the end": table}
+    found = {RUN_MEASURES[name].title: _moments(study.finished, name) for name in names}
+    table = pd.DataFrame(found).join(texts(study.groups, ("aer", "valid_bleu")))
+    caption = "Updates: from the earliest to the latest run, and scores at the end"
+    return {caption: table.rename_axis("Group")}
 
 
-def _moment(finished: pd.DataFrame, label: object, name: str) -> str:
-    """Write the first and last update of the runs of a group; 0 is before the first validation."""
-    values = finished.loc[finished["group"] == label, name].dropna()
-    ends = dict.fromkeys([values.min(), values.max()] if len(values) else [])
-    shown = [number(end, ".0f") if end else "before the first validation" for end in ends]
-    return " to ".join(shown) or "-"
+def _moments(finished: pd.DataFrame, name: str) -> pd.Series:
+    """Write the first and last update of the runs of each group; 0 is before the first
+    validation."""
+
+    def text(updates: pd.Series) -> str:
+        ends = dict.fromkeys(updates.dropna().agg(["min", "max"]).dropna())
+        shown = [number(end, ".0f") if end else "before the first validation" for end in ends]
+        return " to ".join(shown) or "-"
+
+    return finished.groupby("group", sort=False)[name].agg(text)
 
 
-def attention_tables(study: Study, heads: pd.DataFrame) -> dict[str, pd.DataFrame]:
+def attention_tables(study: Study) -> dict[str, pd.DataFrame]:
     """Return the tables of attention on the test set; empty without attention."""
+    heads = heads_of(study.finished)
     if not len(heads) and study.groups[_OF_ATTENTION].isna().all(axis=None):
         return {}
     caption = "Attention of each group: all heads, mean \xb1 standard deviation over the runs"
     tables = {caption: texts(study.groups, [*_OF_ATTENTION, "bleu"]).rename_axis("Group")}
-    has_maps = study.finished.groupby("group")["maps"].agg(lambda maps: any(map(len, maps)))
-    places = {label: of for label, of in places_of(study.finished).items() if has_maps[label]}
+    places = places_of(study.finished)
     for caption, distances in (
         (
             "Jensen-Shannon divergence of the attention of two runs: bits from 0 (equal)",
@@ -270,10 +289,63 @@ def attention_tables(study: Study, heads: pd.DataFrame) -> dict[str, pd.DataFram
         ("AER of a run's links against another run's: from 0 (equal)", study.links),
     ):
         if not np.isnan(distances).all():
-            means = between_groups(distances, places).map(lambda mean: number(mean, ".3f"))
-            tables[f"{caption} to 1; the diagonal compares the seeds of a group"] = means
+            means = between_groups(distances, places)
+            means = means.dropna(how="all").dropna(how="all", axis=1)
+            tables[f"{caption} to 1; the diagonal compares the seeds of a group"] = means.map(
+                lambda mean: number(mean, ".3f")
+            )
     if len(heads):
         labels = heads[["group", "run", "head"]].set_axis(["Group", "Run", "Head"], axis=1)
         table = texts(heads, _OF_ATTENTION, form=".3f").set_index(pd.MultiIndex.from_frame(labels))
         tables["Attention of each head"] = table
     return tables
+
+
+def loss_tables(losses: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return a short table of the losses, and one with all figures; none without losses."""
+    if not len(losses):
+        return {}
+    texts = losses[["group", "intervention", "runs"]].rename(columns=str.capitalize)
+    for name, loss in LOSSES.items():
+        texts[loss.title] = losses.apply(with_interval, axis=1, args=(name, loss.form))
+        if loss.is_tested:
+            p_values = map(p_text, losses[f"{name}_p"], losses["p_covers"])
+            texts[f"p (Holm), {loss.title}"] = list(p_values)
+    keys = ["Group", "Intervention"]
+    labels, names = (texts[key].unique() for key in keys)
+    table = texts.set_index(keys)
+    short = table["BLEU lost"].unstack(fill_value="-").loc[labels, names]
+    return {
+        "BLEU lost with other weights": short.rename_axis(columns=None),
+        f"Other attention weights: all figures{star(losses['p_covers'])}": table,
+    }
+
+
+def tau_table(finished: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return the table of the correlations with their intervals; none if no run was measured."""
+    if finished[TAUS].isna().all(axis=None):
+        return {}
+    rows = {}
+    for label, runs in groups_of(finished).items():
+        rows[label] = {"Runs": str(len(runs))}
+        for name in TAUS:
+            text = "-"
+            taus = [each[name][:, 0] for each in runs["statistics"] if name in each]
+            if len({len(each) for each in taus}) == 1:  # else unknown, or test sets differ
+                found = compare_with_zero(np.stack(taus), ratio)
+                low, high = found.interval
+                row = {name: found.effect, f"{name}_low": low, f"{name}_high": high}
+                text = with_interval(row, name, MEASURES[name].form)
+            rows[label][f"{MEASURES[name].title} (95% interval)"] = text
+    table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("Group")
+    return {"Rank correlations": table}
+
+
+def length_table(lengths: pd.DataFrame) -> pd.DataFrame:
+    """Return the BLEU of each group in each range, with its interval."""
+    rows: dict[str, dict[str, str]] = {}
+    for _, row in lengths.iterrows():
+        title = f"{row['source_length']} ({counted(row['sentences'], 'sentence')})"
+        text = with_interval(row, "bleu", ".2f")
+        rows.setdefault(row["group"], {})[title] = text
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Group")

@@ -67,7 +67,7 @@ def test_divergence_is_that_of_a_plain_loop(maps):
 def test_links_of_two_runs_have_the_aer_of_one_against_the_other(maps):
     links = [[argmax_links(torch.tensor(each)[:-1, :-1]) for each in of_run] for of_run in maps]
 
-    found = link_errors(maps, divergences(maps))
+    found = link_errors(maps)
 
     for one, other in combinations(range(6), 2):
         gold = [GoldLinks(sure=each, possible=each) for each in links[other]]
@@ -84,7 +84,7 @@ def test_runs_with_other_tokens_or_without_attention_have_none(maps):
 
     assert np.isnan(found[:2]).all()
     assert math.isnan(mean_between(found, [0, 1, 2], [3, 4, 5]))
-    assert compare_attention(found, 3) is None
+    assert compare_attention(found, range(3), range(3, 6)) is None
     assert found[2, 3] > 0
 
 
@@ -96,7 +96,7 @@ def test_p_is_the_share_of_divisions_that_differ_as_much(sizes):
     for one, other in combinations(runs, 2):
         found[one, other] = found[other, one] = draw.random()
 
-    p_value = compare_attention(found, sizes[0])
+    p_value = compare_attention(found, runs[: sizes[0]], runs[sizes[0] :])
 
     def effect(one):
         sides = one, [run for run in runs if run not in one]
@@ -106,7 +106,7 @@ def test_p_is_the_share_of_divisions_that_differ_as_much(sizes):
     least = effect(tuple(range(sizes[0]))) - 1e-12
     divisions = combinations(runs, sizes[0])
     assert p_value == pytest.approx(fmean(effect(one) >= least for one in divisions))
-    assert compare_attention(found, 1) is None
+    assert compare_attention(found, runs[:1], runs[1:]) is None
 
 
 def test_the_seeds_that_are_needed_make_a_significant_p_value_possible():

@@ -13,13 +13,12 @@ from seq2seq.studies.charts import (
     COLORS,
     SHAPES,
     attention_charts,
-    bleu_by_length,
-    heads_of,
     learning_curves,
     length_chart,
-    length_table,
 )
-from seq2seq.studies.tables import attention_tables, moments
+from seq2seq.studies.comparison import bleu_by_length
+from seq2seq.studies.runs import heads_of
+from seq2seq.studies.tables import attention_tables, length_table, moments
 from seq2seq.training.run_directory import RunDirectory
 
 
@@ -152,20 +151,20 @@ def test_half_bleu_is_half_of_the_best_run_of_the_study(learned):
 def test_without_alignment_or_attention_there_are_no_tables(tmp_path):
     study = read_study(write_study(tmp_path / "sweep"))
 
-    assert moments(study) == attention_tables(study, heads_of(study.finished)) == {}
+    assert moments(study) == attention_tables(study) == {}
 
 
 def test_each_head_of_each_run_has_a_row_and_a_point(trained):
     study = read_study(trained)
     heads = heads_of(study.finished)
 
-    [chart] = attention_charts(study.finished, heads).values()  # without gold links, no AER
+    [chart] = attention_charts(study.finished).values()  # without gold links, no AER
 
     assert chart.layout.yaxis.title.text == "Sharpness"
     [points] = lines_of(chart)
     assert study.groups.index[points["meta"]] == "multihead"
     assert len(values(points["y"])) == 4
-    table = list(attention_tables(study, heads).values())[-1]
+    table = list(attention_tables(study).values())[-1]
     assert [head for _, _, head in table.index] == [1, 2, 1, 2]
     assert table["Entropy"].iloc[1] == f"{heads['entropy'].iloc[1]:.3f}"
 
@@ -175,7 +174,7 @@ def test_aer_stands_beside_bleu_for_each_run(tmp_path):
     write_run(tmp_path / "1", "attention=dot", "seed=2", bleu=31.0, aer=0.125)
     write_run(tmp_path / "2", "attention=none", "seed=1", bleu=10.0)
 
-    [chart] = attention_charts(read_finished(tmp_path), pd.DataFrame()).values()
+    [chart] = attention_charts(read_finished(tmp_path)).values()
 
     [points] = lines_of(chart)
     assert (values(points["x"]), values(points["y"])) == ([0.25, 0.125], [30.0, 31.0])

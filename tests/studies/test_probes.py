@@ -13,16 +13,10 @@ from seq2seq.analysis.interventions import find_intervention
 from seq2seq.analysis.run import load_run
 from seq2seq.evaluation.significance import SENTENCES_ONLY
 from seq2seq.studies import probes
-from seq2seq.studies.probes import (
-    LOSSES,
-    TAUS,
-    loss_tables,
-    measure_attributions,
-    measure_losses,
-    tau_table,
-)
+from seq2seq.studies.probes import LOSSES, TAUS, measure_attributions, measure_losses
 from seq2seq.studies.runs import finished_runs, read_runs
 from seq2seq.studies.study import find_differences
+from seq2seq.studies.tables import loss_tables, tau_table
 
 
 @pytest.fixture(scope="module")

@@ -97,7 +97,7 @@ def test_failures_missing_seeds_other_signatures_and_devices_are_named(tmp_path,
 
     page, _ = report(tmp_path)
 
-    assert "times cannot be compared: cpu, 1 thread; NVIDIA H100.</li>" in page
+    assert "be compared: cpu, 1 thread (1 run); NVIDIA H100 (1 run).</li>" in page
     assert "<li>3 failed: the loss is not finite.</li>" in page
     assert "<li>none has no results with seed 2.</li>" in page
     assert "different signatures" in page
@@ -129,10 +129,10 @@ def test_a_damaged_checkpoint_leaves_out_its_translations_only(trained, tmp_path
 
 
 def test_each_group_translates_the_same_sentences_with_its_best_run(finished, trained):
-    sentences = shown_sentences(finished, notes := [])
+    sources = (trained / "none-1" / "test.src").read_text().splitlines()
+    sentences = shown_sentences(finished, sources, notes := [])
 
     assert notes == []
-    sources = (trained / "none-1" / "test.src").read_text().splitlines()
     assert sorted(each["source"] for each in sentences) == sorted(sources)
     groups = list(finished["group"].unique())
     for sentence in sentences:
@@ -156,7 +156,7 @@ def test_each_group_translates_the_same_sentences_with_its_best_run(finished, tr
 def test_sentences_too_large_for_the_page_are_counted(finished, monkeypatch):
     monkeypatch.setattr(module, "_MAX_WEIGHTS", 1)
 
-    sentences = shown_sentences(finished, notes := [])
+    sentences = shown_sentences(finished, ["ab", "cd", "ef"], notes := [])
 
     assert sentences == []
     assert notes[0].startswith("Sentences that are not shown")
