@@ -116,13 +116,8 @@ def learning_curves(finished: pd.DataFrame, notes: list[str]) -> dict[str, Figur
             "Compare their lines only between groups with the same tokens; between all groups, "
             "compare the loss per character."
         )
-    curves = pd.DataFrame(
-        [
-            {"group": run["group"], "run": index, **validation}
-            for index, run in finished.iterrows()
-            for validation in run["validations"]
-        ]
-    )
+    found = finished[["group", "validations"]].explode("validations").dropna()
+    curves = pd.DataFrame(list(found["validations"])).assign(group=list(found["group"]))
     num_runs = finished.groupby("group").size()
     charts = {}
     for name, measure in MEASURES.items():
@@ -166,9 +161,10 @@ def attention_charts(finished: pd.DataFrame) -> dict[str, Figure]:
         ("run", runs, "aer", "bleu"),
         ("head of each run", heads, "entropy", "aer" if "aer" in heads else "sharpness"),
     ):
-        if {x, y} <= {*points} and len(points := points.dropna(subset=[x, y])):
+        points = points.reindex(columns=["group", "hint", x, y]).dropna()
+        if len(points):
             titles = {name: RUN_MEASURES[name].title for name in (x, y)}
-            points = points[["group", "hint", x, y]].rename(columns=titles)
+            points = points.rename(columns=titles)
             figure = _draw("scatter", points, titles[x], titles[y], list(groups), hover_name="hint")
             figure.update_traces(marker_size=9)
             charts[f"{titles[x]} and {titles[y]}: a point for each {what}"] = figure

@@ -281,19 +281,14 @@ def attention_tables(study: Study) -> dict[str, pd.DataFrame]:
     caption = "Attention of each group: all heads, mean \xb1 standard deviation over the runs"
     tables = {caption: texts(study.groups, [*_OF_ATTENTION, "bleu"]).rename_axis("Group")}
     places = places_of(study.finished)
-    for caption, distances in (
-        (
-            "Jensen-Shannon divergence of the attention of two runs: bits from 0 (equal)",
-            study.divergence,
-        ),
-        ("AER of a run's links against another run's: from 0 (equal)", study.links),
-    ):
-        if not np.isnan(distances).all():
-            means = between_groups(distances, places)
-            means = means.dropna(how="all").dropna(how="all", axis=1)
-            tables[f"{caption} to 1; the diagonal compares the seeds of a group"] = means.map(
-                lambda mean: number(mean, ".3f")
-            )
+    distances = {
+        "Jensen-Shannon divergence of two runs' attention: bits from 0 (equal)": study.divergence,
+        "AER of a run's links against another run's: from 0 (equal)": study.links,
+    }
+    for what, of_runs in distances.items():
+        means = between_groups(of_runs, places).dropna(how="all").dropna(how="all", axis=1)
+        caption = f"{what} to 1; the diagonal compares the seeds of a group"
+        tables[caption] = means.map(number, form=".3f")
     if len(heads):
         labels = heads[["group", "run", "head"]].set_axis(["Group", "Run", "Head"], axis=1)
         table = texts(heads, _OF_ATTENTION, form=".3f").set_index(pd.MultiIndex.from_frame(labels))

@@ -245,3 +245,16 @@ def test_a_run_that_cannot_be_measured_is_left_out_with_a_warning(trained, known
     assert caplog.messages == [f"{runs['run'][1]} has no attributions: no such type"]
     assert runs[TAUS].isna().all(axis=1).tolist()[:2] == [True, True]
     assert len(known) == 2
+
+
+def test_runs_without_statistics_have_their_own_correlations(trained, known, tmp_path):
+    path = shutil.copytree(trained, tmp_path / "sweep")
+    for seed in (1, 2):
+        (path / f"multihead-{seed}" / "test.npz").unlink()
+
+    finished = measured(path)
+
+    one, other = finished.loc[finished["group"] == "multihead", "statistics"]
+    assert one.keys() == other.keys() == set(TAUS)
+    assert (one["tau_erasure"] != other["tau_erasure"]).any()
+    assert read_finished(path)["statistics"].map(len).min() == 0
