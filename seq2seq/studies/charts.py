@@ -118,7 +118,7 @@ def learning_curves(finished: pd.DataFrame, notes: list[str]) -> dict[str, Figur
         )
     found = finished[["group", "validations"]].explode("validations").dropna()
     curves = pd.DataFrame(list(found["validations"])).assign(group=list(found["group"]))
-    num_runs = finished.groupby("group").size()
+    num_runs, labels = finished.groupby("group").size(), list(groups_of(finished))
     charts = {}
     for name, measure in MEASURES.items():
         if name not in curves:
@@ -128,7 +128,6 @@ def learning_curves(finished: pd.DataFrame, notes: list[str]) -> dict[str, Figur
         points = points[points["count"] == points["group"].map(num_runs)].sort_values("update")
         unit = measure.title
         points = points.rename(columns={"update": "Updates", "mean": unit})
-        labels = list(groups_of(finished))
         figure = _draw("line", points, "Updates", unit, labels, markers=True)
         figure.update_layout(hovermode="x unified")
         figure.update_traces(hovertemplate="%{y:.4~g}", marker_size=6)
@@ -142,10 +141,10 @@ def learning_curves(finished: pd.DataFrame, notes: list[str]) -> dict[str, Figur
                     meta=trace.meta,
                     **_BAND,
                 )
-        other = (
-            "" if are_comparable or not measure.is_per_token else " (not comparable: other tokens)"
-        )
-        charts[f"{measure.title}, validation{other}"] = figure
+        title = f"{unit}, validation"
+        if measure.is_per_token and not are_comparable:
+            title += " (not comparable: other tokens)"
+        charts[title] = figure
     return charts
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 from seq2seq.evaluation.measures import MEASURES
 from seq2seq.evaluation.metrics import Array, corpus_bleu, equal_bins, text_lengths
 from seq2seq.evaluation.significance import GroupComparison, Score, compare_groups, correct
-from seq2seq.studies.runs import RUN_MEASURES, groups_of, is_same
+from seq2seq.studies.runs import RUN_MEASURES, SEED, groups_of, is_same
 
 _NUM_LENGTHS = 5
 COMPARED = ["bleu", *(name for name in MEASURES if name != "bleu")]
@@ -41,11 +41,7 @@ def find_baselines(finished: pd.DataFrame, baseline: str | None) -> pd.DataFrame
         ValueError: No group fits the baseline, or several of one test set do.
     """
     groups = groups_of(finished)
-    fitting = [
-        label
-        for label, runs in groups.items()
-        if baseline is None or _fits(label, runs["swept"].iloc[0], baseline)
-    ]
+    fitting = [label for label, runs in groups.items() if _fits(label, runs, baseline)]
     if groups and not fitting:
         labels = ", ".join(groups)
         raise ValueError(f"baseline={baseline} is not a group with results; one of: {labels}")
@@ -69,9 +65,11 @@ def find_baselines(finished: pd.DataFrame, baseline: str | None) -> pd.DataFrame
     return pd.DataFrame.from_dict(rows, orient="index", columns=["baseline", "reason"])
 
 
-def _fits(label: str, swept: Mapping[str, str], baseline: str) -> bool:
-    others = {key: value for key, value in swept.items() if key != "seed"}
-    if baseline == label or any(is_same(baseline, value) for value in others.values()):
+def _fits(label: str, runs: pd.DataFrame, baseline: str | None) -> bool:
+    if baseline is None or baseline == label:
+        return True
+    others = {key: value for key, value in runs["swept"].iloc[0].items() if key != SEED}
+    if any(is_same(baseline, value) for value in others.values()):
         return True
     pairs = [pair.partition("=") for pair in baseline.split()]
     return all(equals and is_same(value, others.get(key, "")) for key, equals, value in pairs)

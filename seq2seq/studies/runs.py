@@ -129,15 +129,10 @@ def finished_runs(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the runs with results, by group and seed; the group with the best mean validation BLEU
     comes first."""
     finished = runs[runs["failure"] == ""]
-    ranks = pd.DataFrame(
-        {
-            "group": -finished.groupby("group")["valid_bleu"].transform("mean"),
-            "equally_good": pd.factorize(finished["group"])[0],
-            "digits": finished["seed"].map(len),
-            "seed": finished["seed"],
-        }
-    )
-    return finished.loc[ranks.sort_values(list(ranks)).index]
+    means = finished.groupby("group")["valid_bleu"].transform("mean")
+    first = pd.factorize(finished["group"])[0]
+    ranks = finished.assign(mean=-means, first=first, digits=finished["seed"].map(len))
+    return finished.loc[ranks.sort_values(["mean", "first", "digits", "seed"]).index]
 
 
 def groups_of(finished: pd.DataFrame) -> dict[str, pd.DataFrame]:

@@ -8,14 +8,11 @@ import numpy as np
 import pandas as pd
 
 from seq2seq.analysis.interventions import changed_words
-from seq2seq.analysis.run import without_warnings
+from seq2seq.analysis.run import Run, without_warnings
 from seq2seq.config.composition import USER_ERRORS, describe_error
-from seq2seq.config.serialization import load_saved_config
 from seq2seq.evaluation.measures import MEASURES
 from seq2seq.evaluation.metrics import text_lengths
 from seq2seq.inference.translations import sentences_of
-from seq2seq.inference.translator import Translator
-from seq2seq.training.run_directory import RunDirectory
 from seq2seq.visualization.page import ShownAttention, shown_attention
 
 NUM_SENTENCES = 12
@@ -66,13 +63,14 @@ def shown_sentences(
         chosen += [i for i in highest[:NUM_EXTREME] if sources[i].strip()]
     lengths, unit = text_lengths(sources)
     chosen = sorted(dict.fromkeys(chosen), key=lambda i: (lengths[i], i))
+    numbers = {f"Source {unit}": list(map(float, lengths)), **numbers}
     found = {}
     for _, run in best.iterrows():
         try:
-            translator = Translator.load(run["path"], device="cpu")
-            decoding = load_saved_config(RunDirectory(run["path"]).config).decoding
+            trained = Run(run["path"], device="cpu")
+            texts, decoding = [sources[i] for i in chosen], trained.config.decoding
             with without_warnings():
-                lines = translator([sources[i] for i in chosen], decoding, split="never")
+                lines = trained.translator(texts, decoding, split="never")
             found[labels.index(run["group"])] = sentences_of(lines)
         except USER_ERRORS as error:
             notes.append(f"{run['run']} translates no sentences here: {describe_error(error)}.")
@@ -87,8 +85,6 @@ def shown_sentences(
                 f"large: {len(chosen) - position} of {len(chosen)}."
             )
             break
-        of_line = {f"Source {unit}": float(lengths[line])}
-        of_line |= {name: round(values[line], 3) for name, values in numbers.items()}
         sentences.append(
             {
                 "source": sources[line],
@@ -103,7 +99,7 @@ def shown_sentences(
                     }
                     for index, each in of_groups.items()
                 ],
-                "numbers": of_line,
+                "numbers": {name: round(values[line], 3) for name, values in numbers.items()},
             }
         )
     return sentences

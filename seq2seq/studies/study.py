@@ -98,10 +98,7 @@ def write_tables(
         (directory / LOSSES).unlink()
         warnings.append(f"Removed the old {LOSSES}; interventions=... writes a new one.")
     for name, frame in files.items():  # unrounded numbers
-        _write(
-            directory / name,
-            frame.to_csv(index=False, float_format="%.12g"),
-        )
+        _write(directory / name, frame.to_csv(index=False, float_format="%.12g"))
     page = study_page(study, name=directory.resolve().name)
     _write(directory / REPORT, render_report(page))
     if tables is not None:

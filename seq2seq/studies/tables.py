@@ -12,7 +12,7 @@ from seq2seq.evaluation.measures import MEASURES, ratio
 from seq2seq.evaluation.metrics import Array
 from seq2seq.evaluation.significance import LEVEL, SENTENCES_ONLY, p_text
 from seq2seq.studies.agreement import between_groups, places_of
-from seq2seq.studies.comparison import compare_with_zero
+from seq2seq.studies.comparison import compare_with_zero, result
 from seq2seq.studies.probes import LOSSES, TAUS
 from seq2seq.studies.runs import RUN_MEASURES, SEED, groups_of, heads_of
 
@@ -68,12 +68,12 @@ def number(value: float, form: str, deviation: float = math.nan) -> str:
     return f"{value:,{form}}" + ("" if pd.isna(deviation) else f" \xb1 {deviation:,{form}}")
 
 
-def interval(row: Mapping[str, float], name: str, form: str) -> str:
+def interval(row: Mapping[str, object], name: str, form: str) -> str:
     """Write the interval of a column."""
     return f"{row[f'{name}_low']:{form}} to {row[f'{name}_high']:{form}}"
 
 
-def with_interval(row: Mapping[str, float], name: str, form: str) -> str:
+def with_interval(row: Mapping[str, object], name: str, form: str) -> str:
     """Write a number with its interval in brackets; a dash if it is unknown."""
     return "-" if pd.isna(row[name]) else f"{row[name]:{form}} ({interval(row, name, form)})"
 
@@ -282,12 +282,12 @@ def attention_tables(study: Study) -> dict[str, pd.DataFrame]:
     tables = {caption: texts(study.groups, [*_OF_ATTENTION, "bleu"]).rename_axis("Group")}
     places = places_of(study.finished)
     distances = {
-        "Jensen-Shannon divergence of two runs' attention: bits from 0 (equal)": study.divergence,
-        "AER of a run's links against another run's: from 0 (equal)": study.links,
+        "Jensen-Shannon divergence of the attention of two runs: bits": study.divergence,
+        "AER of a run's links against another run's:": study.links,
     }
     for what, of_runs in distances.items():
         means = between_groups(of_runs, places).dropna(how="all").dropna(how="all", axis=1)
-        caption = f"{what} to 1; the diagonal compares the seeds of a group"
+        caption = f"{what} from 0 (equal) to 1; the diagonal compares the seeds of a group"
         tables[caption] = means.map(number, form=".3f")
     if len(heads):
         labels = heads[["group", "run", "head"]].set_axis(["Group", "Run", "Head"], axis=1)
@@ -328,9 +328,7 @@ def tau_table(finished: pd.DataFrame) -> dict[str, pd.DataFrame]:
             taus = [each[name][:, 0] for each in runs["statistics"] if name in each]
             if len({len(each) for each in taus}) == 1:  # else unknown, or test sets differ
                 found = compare_with_zero(np.stack(taus), ratio)
-                low, high = found.interval
-                row = {name: found.effect, f"{name}_low": low, f"{name}_high": high}
-                text = with_interval(row, name, MEASURES[name].form)
+                text = with_interval(result(found), "difference", MEASURES[name].form)
             rows[label][f"{MEASURES[name].title} (95% interval)"] = text
     table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("Group")
     return {"Rank correlations": table}

@@ -326,7 +326,10 @@ def test_corrected_intervals_have_the_level_at_which_holm_tests_their_comparison
 
 @pytest.mark.parametrize(
     ("p_value", "text"),
-    [(0.0004, "<0.001"), (0.0494, "0.049"), (0.04996, "<0.05"), (0.05, "0.050"), (1.0, "1.000")],
+    [
+        *((0.0004, "<0.001"), (0.0494, "0.049"), (0.04996, "<0.05"), (0.05, "0.050")),
+        *((1.0, "1.000"), (float("nan"), "-")),
+    ],
 )
 def test_the_text_of_a_p_value_says_whether_it_is_significant(p_value, text):
     assert p_text(p_value) == text
