@@ -212,7 +212,7 @@ def answers(study: Study) -> dict[str, pd.DataFrame]:
             "Different attention?": found.apply(_attention_answer, axis=1),
             "Do its weights matter?": found.apply(_weights_answer, axis=1),
             "Aligned at update": _moments(study.finished, "aligned_at"),
-            "Valid for": found["covers"].fillna(found["p_covers"]).fillna("-"),
+            "Valid for": found.apply(_scope, axis=1),
         }
     )
     every = difference_texts(differences.drop(index=bleu.index)).swaplevel()
@@ -248,6 +248,11 @@ def _weights_answer(group: pd.Series) -> str:
     is_same = pd.isna(group["bleu_lost_p"])
     matters = "nothing changes" if is_same else answer(group["bleu_lost_p"])
     return f"{matters}: {with_interval(group, 'bleu_lost', '.2f')}"
+
+
+def _scope(group: pd.Series) -> str:
+    """Write what the comparison in BLEU covers, or the loss if there is no comparison."""
+    return next(iter(group[["covers", "p_covers"]].dropna()), "-")
 
 
 def moments(study: Study) -> dict[str, pd.DataFrame]:
