@@ -14,7 +14,7 @@ from typing import cast
 import pandas as pd
 from plotly.graph_objects import Figure
 
-from seq2seq.analysis.interventions import find_intervention
+from seq2seq.studies.interventions import find_intervention
 from seq2seq.studies.probes import measure_attributions
 from seq2seq.studies.report import Page, render_report, study_page
 from seq2seq.studies.runs import read_runs

@@ -1,5 +1,3 @@
-from .analysis.interventions import Intervention, register_intervention
-from .analysis.run import load_run
 from .attention.base import Attention, AttentionConfig, build_attention, register_attention
 from .attention.contract import check_attention
 from .attention.normalizers import masked_softmax
@@ -18,6 +16,8 @@ from .model.recurrence import Recurrence, register_decoder
 from .model.seq2seq import Seq2Seq
 from .search.config import BeamConfig, GreedyConfig, MbrConfig, SamplingConfig
 from .search.searches import register_search
+from .studies.interventions import Intervention, register_intervention
+from .studies.run import load_run
 from .training.losses import AuxiliaryLoss, register_loss
 from .training.run import run_training
 from .training.updates import batch_gradients

@@ -8,10 +8,10 @@ from typing import Annotated
 from seq2seq.runtime.process import equal_messages_once, imports_in_one_line
 
 with imports_in_one_line():
-    from seq2seq.analysis.interventions import find_intervention
     from seq2seq.checks import Config, FilePath, FilePaths, Filled, OneOf, visible
     from seq2seq.cli.command_line import run_command
     from seq2seq.files.paths import expand_home, expand_patterns
+    from seq2seq.studies.interventions import find_intervention
     from seq2seq.studies.runs import is_run, read_runs
     from seq2seq.studies.study import list_files, write_tables
 

@@ -19,7 +19,6 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
-from seq2seq.analysis.interventions import find_intervention
 from seq2seq.checks import check_value, visible
 from seq2seq.cli.command_line import errors_in_one_line
 from seq2seq.config.composition import USER_ERRORS, describe_error, quote_value
@@ -33,6 +32,7 @@ from seq2seq.runtime.process import (
     is_first_process,
     with_process_name,
 )
+from seq2seq.studies.interventions import find_intervention
 from seq2seq.training.log import labelled_lines
 from seq2seq.training.run_directory import RunDirectory
 

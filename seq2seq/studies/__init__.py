@@ -1,1 +1,2 @@
-"""Compare trained runs: tables of runs and groups, tests of their differences, and the report."""
+"""One trained run with its attention, interventions and attributions; tables of many runs, tests of
+their differences, and the report."""

@@ -8,8 +8,6 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from seq2seq.analysis.interventions import DropHead, Intervention, count_changed_words
-from seq2seq.analysis.run import Run
 from seq2seq.config.composition import USER_ERRORS, describe_error
 from seq2seq.evaluation.measures import (
     MEASURES,
@@ -21,6 +19,8 @@ from seq2seq.evaluation.measures import (
 )
 from seq2seq.evaluation.metrics import Array, corpus_bleu
 from seq2seq.evaluation.significance import Score, compare_groups, correct
+from seq2seq.studies.interventions import DropHead, Intervention, count_changed_words
+from seq2seq.studies.run import Run
 from seq2seq.studies.runs import groups_of
 
 logger = logging.getLogger(__name__)

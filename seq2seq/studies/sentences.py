@@ -7,12 +7,12 @@ from typing import TypedDict
 import numpy as np
 import pandas as pd
 
-from seq2seq.analysis.interventions import changed_words
-from seq2seq.analysis.run import Run, without_warnings
 from seq2seq.config.composition import USER_ERRORS, describe_error
 from seq2seq.evaluation.measures import MEASURES
 from seq2seq.evaluation.metrics import text_lengths
 from seq2seq.inference.translations import sentences_of
+from seq2seq.studies.interventions import changed_words
+from seq2seq.studies.run import Run, without_warnings
 from seq2seq.visualization.page import ShownAttention, shown_attention
 
 NUM_SENTENCES = 12

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from seq2seq.analysis.interventions import Intervention
 from seq2seq.config.composition import USER_ERRORS, describe_error
 from seq2seq.files.atomic import whole_file
 from seq2seq.studies.agreement import compare_agreement, divergences, link_errors, places_of
 from seq2seq.studies.comparison import bleu_by_length, compare, find_baselines, summarize
+from seq2seq.studies.interventions import Intervention
 from seq2seq.studies.probes import measure_attributions, measure_losses
 from seq2seq.studies.report import not_compared, render_report, study_page, table_text, tables_text
 from seq2seq.studies.runs import RUN_MEASURES, finished_runs

@@ -7,11 +7,11 @@ import torch
 from omegaconf import OmegaConf
 from tiny_training import ROOT
 
-from seq2seq.analysis.interventions import INTERVENTIONS
 from seq2seq.attention.base import attention_config_types
 from seq2seq.config.schema import TrainConfig, build_model, load_config
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.search.searches import decoding_config_types
+from seq2seq.studies.interventions import INTERVENTIONS
 
 CONFIGS = ROOT / "configs"
 COMMANDS = CONFIGS / "commands"

@@ -11,7 +11,6 @@ from tiny_models import FORMS, tiny_batch, tiny_model
 from tiny_training import tiny_run
 from torch import distributed
 
-from seq2seq.analysis.attribution import attribute
 from seq2seq.attention.base import attention_config_types
 from seq2seq.config.schema import load_config
 from seq2seq.data.batching import Batch
@@ -22,6 +21,7 @@ from seq2seq.runtime.numerics import Numerics
 from seq2seq.runtime.process import DeviceMemoryError
 from seq2seq.search.config import BeamConfig, GreedyConfig, SamplingConfig
 from seq2seq.search.searches import search
+from seq2seq.studies.attribution import attribute
 from seq2seq.training.updates import Updater
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 from tiny_study import make_runs, read_finished
 
-from seq2seq.analysis import run as analysis_run
-from seq2seq.analysis.attribution import Attribution
-from seq2seq.analysis.interventions import find_intervention
-from seq2seq.analysis.run import load_run
 from seq2seq.evaluation.significance import SENTENCES_ONLY
 from seq2seq.studies import probes
+from seq2seq.studies import run as run_module
+from seq2seq.studies.attribution import Attribution
+from seq2seq.studies.interventions import find_intervention
 from seq2seq.studies.probes import LOSSES, TAUS, measure_attributions, measure_losses
+from seq2seq.studies.run import load_run
 from seq2seq.studies.runs import finished_runs, read_runs
 from seq2seq.studies.study import find_differences
 from seq2seq.studies.tables import loss_tables, tau_table
@@ -185,7 +185,7 @@ def known(monkeypatch):
             found[path.name].append(Attribution(*words, attention, erasure, gradient))
         return found[path.name]
 
-    monkeypatch.setattr(analysis_run, "attribute", attribute)
+    monkeypatch.setattr(run_module, "attribute", attribute)
     return found
 
 
@@ -230,7 +230,7 @@ def test_correlations_are_compared_with_the_baseline(trained, known):
 
 
 def test_a_run_that_cannot_be_measured_is_left_out_with_a_warning(trained, known, caplog):
-    runs, measured = read_runs([trained]), analysis_run.attribute
+    runs, measured = read_runs([trained]), run_module.attribute
     runs.loc[0, "failure"] = "out of memory"
 
     def refuse(path, pairs, **options):
@@ -239,7 +239,7 @@ def test_a_run_that_cannot_be_measured_is_left_out_with_a_warning(trained, known
         return measured(path, pairs, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(analysis_run, "attribute", refuse)
+        patch.setattr(run_module, "attribute", refuse)
         measure_attributions(runs)
 
     assert caplog.messages == [f"{runs['run'][1]} has no attributions: no such type"]

@@ -3,15 +3,15 @@ import torch
 from tiny_attention import attend, attention_config, tiny_attention, tiny_sources
 from torch.testing import assert_close
 
-from seq2seq.analysis.interventions import (
+from seq2seq.attention.base import attention_config_types
+from seq2seq.attention.dot import DotAttention, DotConfig
+from seq2seq.studies.interventions import (
     INTERVENTIONS,
     ChangedAttention,
     Uniform,
     changed_words,
     find_intervention,
 )
-from seq2seq.attention.base import attention_config_types
-from seq2seq.attention.dot import DotAttention, DotConfig
 
 # B=3, T=4, S=5, lengths 5, 2 and 3
 TYPES = [name for name in attention_config_types() if name != "none"]

@@ -12,13 +12,6 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from seq2seq.analysis.attribution import Attribution, attribute
-from seq2seq.analysis.interventions import (
-    ChangedAttention,
-    Intervention,
-    changed_words,
-    find_intervention,
-)
 from seq2seq.config.schema import TrainConfig
 from seq2seq.config.serialization import load_saved_config
 from seq2seq.data.tokenizers.tags import required_tags
@@ -39,6 +32,13 @@ from seq2seq.inference.translations import TranslatedSentence, sentences_of
 from seq2seq.inference.translator import Translator
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.numerics import choose_numerics
+from seq2seq.studies.attribution import Attribution, attribute
+from seq2seq.studies.interventions import (
+    ChangedAttention,
+    Intervention,
+    changed_words,
+    find_intervention,
+)
 from seq2seq.text.rules import split_words
 from seq2seq.training.run_directory import RunDirectory
 from seq2seq.visualization.plots import head_figure

@@ -6,12 +6,12 @@ from tiny_training import SMALL, tiny_run, write_corpus
 from tiny_translator import make_translator
 from torch.testing import assert_close
 
-from seq2seq.analysis.run import attend, load_run
 from seq2seq.config.schema import load_config
 from seq2seq.data.corpus import load_corpora
 from seq2seq.evaluation.alignment import argmax_links
 from seq2seq.evaluation.measures import alignment_error_rate
 from seq2seq.files.links import GoldLinks
+from seq2seq.studies.run import attend, load_run
 from seq2seq.training.run import run_training
 
 

@@ -5,12 +5,12 @@ from scipy.stats import kendalltau
 from tiny_translator import SIZES
 from torch import nn
 
-from seq2seq.analysis.attribution import Attribution, attribute, kendall_tau
 from seq2seq.config.schema import build_model, load_config
 from seq2seq.data.tokenizers.interface import TokenizerPair
 from seq2seq.data.tokenizers.words import CharacterTokenizer
 from seq2seq.inference.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from seq2seq.special_tokens import BOS, EOS
+from seq2seq.studies.attribution import Attribution, attribute, kendall_tau
 
 METHODS = ("attention", "erasure", "gradient")
 CHARACTERS = CharacterTokenizer("abcde .")

@@ -1,1 +1,0 @@
-"""Open one trained run: its sentences, attention, interventions and attributions."""
