@@ -58,6 +58,8 @@ def _variants() -> dict[str, AttentionConfig]:
         config = variants[name] = attention_config(name)
         if hasattr(config, "window"):  # narrower than the sources
             variants[f"{name}-window=1"] = dataclasses.replace(config, window=1)
+        if hasattr(config, "filter_width"):  # without a middle
+            variants[f"{name}-filter_width=4"] = dataclasses.replace(config, filter_width=4)
         for field in dataclasses.fields(config):
             for other in _other_values(field.type, getattr(config, field.name)):
                 with contextlib.suppress(ValueError):  # an option that the type refuses

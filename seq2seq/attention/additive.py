@@ -148,12 +148,7 @@ class LocationConfig(AdditiveConfig):
     num_filters: Size = 8
     """Number of filters of the convolution."""
     filter_width: Size = 5
-    """Number of source positions that a filter covers; odd."""
-
-    def __post_init__(self) -> None:
-        AdditiveConfig.__post_init__(self)
-        if self.filter_width % 2 == 0:
-            raise ValueError(f"attention.filter_width={self.filter_width} must be odd")
+    """Number of source positions that a filter covers; if even, one more before the middle."""
 
 
 @register_attention(LocationConfig)

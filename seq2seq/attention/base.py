@@ -219,6 +219,15 @@ ATTENTION = Registry[type[Attention]]("attention")
 register_attention = ATTENTION.register
 
 
+def check_equal_sizes(setting: str, query_size: int, key_size: int, way_out: str) -> None:
+    """Raise ValueError unless query and key, which are compared without projections, fit."""
+    if query_size != key_size:
+        raise ValueError(
+            f"{setting}: query size {query_size} (model.decoder.hidden_size) and key size "
+            f"{key_size} (2 * model.encoder.hidden_size) must be equal; change one or {way_out}"
+        )
+
+
 def attention_config_types() -> dict[str, type[AttentionConfig]]:
     """Return the config types of all registered attention types by name.
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Attention, AttentionConfig, register_attention
+from seq2seq.attention.base import Attention, AttentionConfig, check_equal_sizes, register_attention
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -38,12 +38,7 @@ class DotAttention(Attention):
         self, config: DotConfig, *, query_size: int, key_size: int, value_size: int
     ) -> None:
         super().__init__(config, query_size=query_size, key_size=key_size, value_size=value_size)
-        if query_size != key_size:
-            raise ValueError(
-                f"attention=dot: query size {query_size} (model.decoder.hidden_size) and key size "
-                f"{key_size} (2 * model.encoder.hidden_size) must be equal; change one or "
-                "choose attention=general"
-            )
+        check_equal_sizes("attention=dot", query_size, key_size, "choose attention=general")
         self.scale = math.sqrt(key_size) if config.scaled else 1.0
 
     def score(self, query: Tensor, keys: Tensor) -> Tensor:

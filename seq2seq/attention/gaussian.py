@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Attention, AttentionConfig, register_attention
+from seq2seq.attention.base import Attention, AttentionConfig, check_equal_sizes, register_attention
 from seq2seq.checks import Size
 
 
@@ -49,14 +49,11 @@ class GaussianAttention(Attention):
         if config.size is not None:
             self.query_projection = nn.Linear(query_size, config.size, bias=False)
             self.key_projection = nn.Linear(key_size, config.size, bias=False)
-        elif query_size == key_size:
-            self.query_projection, self.key_projection = nn.Identity(), nn.Identity()
         else:
-            raise ValueError(
-                f"attention=gaussian with size=null: query size {query_size} "
-                f"(model.decoder.hidden_size) and key size {key_size} "
-                "(2 * model.encoder.hidden_size) must be equal; change one or give a size"
+            check_equal_sizes(
+                "attention=gaussian attention.size=null", query_size, key_size, "give a size"
             )
+            self.query_projection, self.key_projection = nn.Identity(), nn.Identity()
         self.inverse_width = nn.Parameter(torch.ones(()))
 
     def project_keys(self, keys: Tensor) -> Tensor:

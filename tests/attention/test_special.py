@@ -7,7 +7,6 @@ import torch
 from tiny_attention import DiagonalAttention, attend, attention_config, tiny_attention, tiny_sources
 from torch.testing import assert_close
 
-from seq2seq.attention.additive import LocationConfig
 from seq2seq.attention.base import build_attention
 from seq2seq.attention.contract import check_attention
 from seq2seq.attention.dot import DotAttention, DotConfig
@@ -106,8 +105,3 @@ def test_positions_of_long_sources_are_exact_in_half_precision():
 
     assert (weights > 0).sum() <= 3
     assert abs(weights.argmax().item() + 1 - 750) <= 5  # bf16 rounds the logit of 0.75
-
-
-def test_filters_without_a_middle_are_an_error():
-    with pytest.raises(ValueError, match=r"attention\.filter_width=4 must be odd"):
-        LocationConfig(filter_width=4)
