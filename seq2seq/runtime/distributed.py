@@ -15,6 +15,7 @@ from torch import Tensor, distributed, nn
 from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
+from seq2seq.files.paths import reading
 from seq2seq.runtime.process import lost_processes_named
 
 _Value = TypeVar("_Value")
@@ -113,13 +114,8 @@ def read_ranks() -> Ranks:
 
 
 def _read_number(name: str, *, default: int | None = None) -> int:
-    text = os.environ.get(name, "" if default is None else str(default))
-    if not text.isdecimal():
-        raise ValueError(
-            f"the environment variable {name}={text} must be a number; unset WORLD_SIZE to train "
-            "in one process, or start several with torchrun"
-        )
-    return int(text)
+    with reading(f"environment variable {name}"):
+        return int(os.environ.get(name, "" if default is None else default))
 
 
 @contextlib.contextmanager

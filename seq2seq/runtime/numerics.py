@@ -77,14 +77,12 @@ def choose_numerics(device: Device, precision: Precision, *, local_rank: int = 0
     Raises:
         ValueError: The device does not exist or does not support the precision.
     """
-    if device is Device.cuda and not torch.cuda.is_available():
-        raise ValueError("device=cuda: no CUDA device was found; choose cpu or auto")
-    on_cuda = device is not Device.cpu and torch.cuda.is_available()
-    if on_cuda and local_rank > 0 and local_rank >= torch.cuda.device_count():
+    num_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    on_cuda = device is Device.cuda or (device is Device.auto and num_gpus > 0)
+    if on_cuda and local_rank >= num_gpus:
         raise ValueError(
-            f"process {local_rank} of this machine has no GPU of its own: GPUs are numbered "
-            f"from 0, and this machine has {torch.cuda.device_count()}; lower torchrun's "
-            "--nproc-per-node, or set device=cpu"
+            f"device={device.name}: CUDA devices found: {num_gpus}, needed: {local_rank + 1}; "
+            "choose cpu, or lower torchrun's --nproc-per-node"
         )
     chosen = torch.device("cuda", local_rank) if on_cuda else torch.device("cpu")
     if on_cuda:

@@ -101,10 +101,10 @@ def test_only_large_models_on_a_cpu_keep_bf16(monkeypatch, device, least, expect
 @pytest.mark.parametrize(
     ("device", "precision", "num_gpus", "message"),
     [
-        ("cuda", "auto", 0, "^device=cuda: no CUDA device was found; choose cpu"),
+        ("cuda", "auto", 0, "^device=cuda: CUDA devices found: 0, needed: 3; choose cpu"),
         ("auto", "fp16", 0, "^precision=fp16 needs a CUDA device; choose bf16"),
         ("auto", "tf32", 0, "^precision=tf32 needs a CUDA device; choose bf16"),
-        ("auto", "fp32", 2, "^process 2 of this machine has no GPU of its own: .* 2;"),
+        ("auto", "fp32", 2, "^device=auto: CUDA devices found: 2, needed: 3; choose cpu"),
     ],
 )
 def test_what_the_machine_lacks_is_an_error_with_a_way_out(
@@ -133,6 +133,7 @@ def test_auto_takes_bf16_only_on_a_gpu_that_multiplies_it_natively(
     monkeypatch, is_native, expected
 ):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     # Older GPUs emulate bf16, which is slower than fp32.
     monkeypatch.setattr(
         torch.cuda,
