@@ -80,16 +80,9 @@ class Registry(Mapping[str, _Part]):
         """Return the part that was registered with the type of the config.
 
         Raises:
-            ValueError: No part is registered with this type.
+            KeyError: No part is registered with this type.
         """
-        for owner, part in self._parts.values():
-            if owner is type(config):
-                return part
-        known = {each.__name__: None for each in self.config_types().values()}
-        raise ValueError(
-            f"{type(config).__name__} is not the config of a registered {self.kind}; use one "
-            f"of: {', '.join(known)}"
-        )
+        return dict(self._parts.values())[type(config)]
 
 
 def _default_name(config_type: type) -> str:

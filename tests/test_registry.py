@@ -95,10 +95,10 @@ def test_class_that_is_defined_again_replaces_itself():
 
     assert registry.find(second()) == 2
     assert list(registry) == ["cell"]
-    with pytest.raises(ValueError, match=r"^CellConfig is not the config of a registered shape; "):
+    with pytest.raises(KeyError, match="CellConfig"):
         registry.find(first())
 
 
-def test_config_of_no_part_is_refused_with_those_that_there_are():
-    with pytest.raises(ValueError, match=r"^OtherSquareConfig is not .*one of: SquareConfig$"):
+def test_config_of_no_part_is_named():
+    with pytest.raises(KeyError, match="OtherSquareConfig"):
         new_registry().find(OtherSquareConfig())

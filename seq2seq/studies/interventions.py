@@ -158,10 +158,9 @@ class DropHead(Intervention):
     name: str = "drop_head"
 
     def __post_init__(self) -> None:
+        number = int(self.argument) if self.argument.isdecimal() else 0
+        self.argument = str(number or "")  # 02 becomes 2
         Intervention.__post_init__(self)
-        if not self.argument.isdecimal() or int(self.argument) == 0:
-            raise ValueError(f"intervention {str(self)!r} needs {self.needs}")
-        self.argument = str(int(self.argument))  # 02 becomes 2
 
     def check(self, num_heads: int) -> None:
         Intervention.check(self, num_heads)

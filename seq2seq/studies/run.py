@@ -282,7 +282,6 @@ class CorpusAttention:
         Raises:
             ValueError: The numbers of gold alignments and pairs differ.
         """
-        self._check_gold(gold)
         tokenizers = self.translator.tokenizers
         return head_scores(
             measure(read_sentences(self.translations, tokenizers=tokenizers, gold=gold))
@@ -319,15 +318,7 @@ class CorpusAttention:
             ValueError: The numbers of gold alignments and pairs differ, or the model has no
                 attention heads.
         """
-        self._check_gold(gold)
         return alignment_error_rate(self.links(head=head), gold)
-
-    def _check_gold(self, gold: Sequence[GoldLinks] | Sequence[Links] | None) -> None:
-        if gold is not None and len(gold) != len(self.translations):
-            raise ValueError(
-                f"gold alignments: {len(gold)}, sentence pairs: {len(self.translations)}; "
-                "give one for each pair"
-            )
 
     def figure(self, index: int) -> "Figure":
         """Draw the attention of one pair, a panel for each head.

@@ -67,7 +67,7 @@ def test_context_is_that_of_the_changed_weights(name):
         (
             "multihead",
             "drop_head:0",
-            "'drop_head:0' needs the number of a head, counted from 1, ",
+            "'drop_head' needs the number of a head, counted from 1, ",
         ),
     ],
 )

@@ -169,7 +169,7 @@ def test_a_head_that_does_not_exist_is_named(attention, head):
 
 
 def test_gold_links_of_another_corpus_are_refused(attention):
-    with pytest.raises(ValueError, match=r"^gold alignments: 1, sentence pairs: 2; give "):
+    with pytest.raises(ValueError, match="argument 2 is shorter"):
         attention.alignment_error_rate(GOLD[:1])
 
 
