@@ -194,12 +194,10 @@ def _choose_columns(
         return [first.index(name) for name in names], True
     if width == 2 and not columns:
         return [0, 1], False
-    if width == 1:
-        raise ValueError(f"the first rows have one column; {_FORMS}")
     shown = ", ".join(f"{number} {cell[:30]!r}" for number, cell in enumerate(first[:20], start=1))
     raise ValueError(
-        "choose the source and the target among its columns, as columns=[1,2] or by their names "
-        f"in the first row: {shown}"
+        f"choose the source and the target among its columns ({shown}), as columns=[1,2] or by "
+        f"their names in the first row; or {_FORMS}"
     )
 
 

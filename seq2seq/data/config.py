@@ -28,7 +28,6 @@ FileSets = Any
 
 SAMPLING_KEY = "sampling_alpha"
 """Key of `SentencePieceConfig` that does not change the tokenizers."""
-_EXAMPLE = "{news: {files: [my/a.de,my/a.en], weight: 2}, talks: [my/b.tsv]}"
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -164,12 +163,10 @@ def read_file_sets(key: str, value: object) -> list[FileSet]:
         >>> sets[0].name, sets[0].tag
         ('news', '<2de>')
     """
-    if _are_paths(value) or (isinstance(value, Mapping) and "files" in value):
-        return [_read(key, "", value)]
-    if isinstance(value, Sequence) and not isinstance(value, str):
+    if isinstance(value, Sequence) and not isinstance(value, str) and not _are_paths(value):
         value = dict(enumerate(value, start=1))
-    if not isinstance(value, Mapping) or not value:
-        raise ValueError(f"{key}={as_yaml(value)} must be a list of files: '{key}={_EXAMPLE}'")
+    if not isinstance(value, Mapping) or not value or "files" in value:
+        return [_read(key, "", value)]
     for name in map(str, value):
         if not is_set_name(name):
             raise ValueError(
@@ -264,18 +261,15 @@ def _check_protected(name: str) -> None:
     """Raise ValueError unless a name is a kind of spans or a pattern that can match a span."""
     if name in PATTERNS:
         return
-    if len(name) < 3 or not (name.startswith("/") and name.endswith("/")):
-        raise ValueError(
-            f"tokenizer.protect: unknown kind {name!r}; one of: {', '.join(PATTERNS)}; or a "
-            "regular expression between slashes, such as /ORD-[0-9]+/"
-        )
+    expression = name[1:-1] if re.fullmatch("/.+/", name, re.DOTALL) else ""
     with reading(f"tokenizer.protect={name}"):
-        re.compile(name[1:-1])
-        pattern = re.compile(f"({name[1:-1]})")  # a flag such as (?i) must not come later
+        re.compile(expression)
+        pattern = re.compile(f"({expression})")  # a flag such as (?i) must not come later
     if pattern.groups > 1 or pattern.match(""):
         raise ValueError(
-            f"tokenizer.protect: {name} must match at least one character, and have no groups but "
-            "(?:...)"
+            f"tokenizer.protect: {name!r} is none of {', '.join(PATTERNS)}, and no regular "
+            "expression between slashes, such as /ORD-[0-9]+/, that matches at least one "
+            "character and has no groups but (?:...)"
         )
 
 

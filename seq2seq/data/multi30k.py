@@ -2,16 +2,14 @@
 
 import hashlib
 import logging
-from http.client import HTTPException
 from pathlib import Path
-from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from seq2seq.data.config import Multi30kConfig
 from seq2seq.data.corpus import Corpora, Corpus, register_data
 from seq2seq.data.files import read_files
 from seq2seq.files.atomic import whole_file
-from seq2seq.files.paths import expand_home, file_sha256
+from seq2seq.files.paths import expand_home, reading
 
 logger = logging.getLogger(__name__)
 
@@ -29,8 +27,8 @@ def load_multi30k(config: Multi30kConfig) -> Corpora:
     """Open the corpora of two languages; download missing files.
 
     Raises:
-        ValueError: There is no such language or test set, or a file has another hash.
-        ConnectionError: A file cannot be downloaded.
+        ValueError: There is no such language or test set, or a file has another hash or cannot be
+            downloaded.
     """
     _check_names(config)
     train, valid, test = (
@@ -58,31 +56,25 @@ def fetch(url: str, *, path: Path, sha256: str) -> None:
     Several processes may download the same file at once.
 
     Raises:
-        ValueError: The file on disk or the download has another SHA-256.
-        ConnectionError: The server cannot be reached or does not send the file.
+        ValueError: The file has another SHA-256, or the server cannot be reached or does not send
+            it.
     """
-    if path.exists():
-        found = file_sha256(path)
-        if found != sha256:
-            raise ValueError(
-                f"{path} has SHA-256 {found} instead of {sha256}; delete it to download it again"
-            )
-        return
-    logger.info("downloading %s", url)
-    way_out = f"copy it to {path} yourself, or name a directory that has it with data.root=DIR"
-    try:
-        with urlopen(url, timeout=_TIMEOUT) as answer:
+    exists = path.exists()
+    if exists:
+        content = path.read_bytes()
+    else:
+        logger.info("downloading %s to %s", url, path)
+        with reading(url), urlopen(url, timeout=_TIMEOUT) as answer:
             content = answer.read()
-    except (OSError, HTTPException) as error:
-        if isinstance(error, HTTPError):
-            error.close()  # otherwise it keeps the connection open
-        raise ConnectionError(f"{url}: {error}; run again, {way_out}") from error
-    found = hashlib.sha256(content).hexdigest()
-    if found != sha256:
-        raise ValueError(f"{url}: the download has SHA-256 {found} instead of {sha256}; {way_out}")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path) as file:
-        file.write(content)
+    if (found := hashlib.sha256(content).hexdigest()) != sha256:
+        raise ValueError(
+            f"{path if exists else url} has SHA-256 {found} instead of {sha256}; put the right "
+            f"file at {path}, or name a directory that has it with data.root=DIR"
+        )
+    if not exists:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(path) as file:
+            file.write(content)
 
 
 def _check_names(config: Multi30kConfig) -> None:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from seq2seq.files.paths import reading
+
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric, Signature
     from sacrebleu.metrics.bleu import BLEU
@@ -59,7 +61,7 @@ _OF_LANGUAGES = {
     **dict.fromkeys(("ja", "jpn"), "ja-mecab"),
     **dict.fromkeys(("ko", "kor"), "ko-mecab"),
 }
-_EXTRAS = {"ja-mecab": "ja", "ko-mecab": "ko"}
+_EXTRAS = ("ja-mecab", "ko-mecab")
 _SPLIT_AT_SPACES = (DEFAULT, "intl", "none")
 _LONGEST_WORDS = 12
 """Maximum mean number of characters between spaces; beyond it, a text is not split into words."""
@@ -181,15 +183,9 @@ def build_bleu(rule: ScoringRule, *, key: str) -> "BLEU":
     # Imported here, so that training starts without waiting for sacreBLEU.
     from sacrebleu.metrics.bleu import BLEU
 
-    tokenize = rule.bleu_tokenize
-    try:
+    with reading(f"{key}={rule.bleu_tokenize}"):
         # Without `force`, sacreBLEU would warn about tokenized text at each validation.
-        return BLEU(tokenize=tokenize, lowercase=rule.lowercase, force=True)
-    except (RuntimeError, ImportError, OSError) as error:
-        reason = f"{' '.join(str(error).split())}; "
-        if extra := _EXTRAS.get(tokenize):
-            reason = f"packages are missing; pip install '.[{extra}]' in a checkout, or "
-        raise ValueError(f"BLEU cannot use {key}={tokenize}: {reason}set {key}=char") from error
+        return BLEU(tokenize=rule.bleu_tokenize, lowercase=rule.lowercase, force=True)
 
 
 def check_bleu_is_available(tokenize: str, *, key: str) -> None:

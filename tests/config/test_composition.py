@@ -92,7 +92,7 @@ def error_of(*overrides: str) -> str:
         ("data.max_length=null", "data.max_length: field 'data.max_length' is not Optional"),
         (
             ["data=files", "data.train=my/train.tsv", "data.valid=[a,b]"],
-            "data.train=my/train.tsv must be a list of files: 'data.train={news: {",
+            "data.train=my/train.tsv must contain one to three paths",
         ),
         ("run_name=${name}", "run_name: Interpolation key 'name' not found"),
         ("data.test=[a b.de,(]", "cannot read 'data.test=[a b.de,(]'; put single quotes around"),

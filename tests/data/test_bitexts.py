@@ -458,7 +458,11 @@ def test_few_rows_of_many_columns_are_in_memory(tmp_path, name, rows):
 @pytest.mark.parametrize(
     ("files", "options", "message"),
     [
-        ({"a": "x"}, {"columns": ["1", "2"]}, "a: the first rows have one column; give a source"),
+        (
+            {"a": "x"},
+            {"columns": ["1", "2"]},
+            "a: choose the source and the target",
+        ),
         ({"a.json": "{}", "b.json": "{}"}, {}, "a.json: a .json file is not plain text"),
         ({"a.de": "x", "b.srt.xz": "y"}, {}, "b.srt.xz: a .srt file is not plain text"),
         ({"a.yaml": "x: y"}, {}, "a.yaml: a .yaml file is not plain text"),

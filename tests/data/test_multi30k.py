@@ -83,7 +83,7 @@ def fetch(url: str, path: Path) -> None:
 def test_a_file_with_another_hash_is_kept_and_named(tmp_path):
     (tmp_path / "a.gz").write_bytes(b"mine")
 
-    with pytest.raises(ValueError, match=r"a\.gz has SHA-256 .* instead of .*; delete it to down"):
+    with pytest.raises(ValueError, match=r"a\.gz has SHA-256 .* instead of .*; put the right"):
         fetch("http://127.0.0.1:1", tmp_path / "a.gz")
 
     assert (tmp_path / "a.gz").read_bytes() == b"mine"
@@ -93,7 +93,7 @@ def test_a_server_that_does_not_answer_is_not_awaited_for_ever(tmp_path, monkeyp
     monkeypatch.setattr(multi30k, "_TIMEOUT", 0.05)
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
-        pytest.raises(ConnectionError, match="timed out; run again, copy it to"),
+        pytest.raises(ValueError, match=r"a\.gz: timed out$"),
     ):
         fetch(f"http://127.0.0.1:{server.getsockname()[1]}", tmp_path / "a.gz")
 
@@ -104,22 +104,20 @@ def test_a_server_that_does_not_answer_is_not_awaited_for_ever(tmp_path, monkeyp
         ("404 Not Found", "HTTP Error 404: Not Found"),
         ("503 Service Unavailable", "HTTP Error 503"),
         ("200 OK\r\nContent-Length: 1000", "IncompleteRead"),
-        ("206 Partial Content", "the download has SHA-256 .* instead of"),
+        ("206 Partial Content", "has SHA-256 .* instead of"),
     ],
 )
 def test_a_failed_download_is_one_line_and_leaves_no_file(tmp_path, monkeypatch, answer, reason):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with (
         answering(f"HTTP/1.0 {answer}\r\n\r\n".encode()) as url,
-        pytest.raises((ConnectionError, ValueError), match=reason) as caught,
+        pytest.raises(ValueError, match=reason) as caught,
     ):
         fetch(url, tmp_path / "new" / "a.gz")
 
     message = str(caught.value)
     assert "\n" not in message
-    assert message.startswith(f"{url}/train.de.gz: ")
-    copying = f"copy it to {tmp_path}/new/a.gz yourself"
-    assert message.endswith(f"{copying}, or name a directory that has it with data.root=DIR")
+    assert message.startswith(f"{url}/train.de.gz")
     assert not (tmp_path / "new").exists()
 
 

@@ -1,5 +1,4 @@
 import itertools
-import re
 import sys
 
 import numpy as np
@@ -122,11 +121,7 @@ def test_a_missing_extra_is_named(monkeypatch, tokenize, module, extra):
     tokenizer_module = f"sacrebleu.tokenizers.tokenizer_{tokenize.replace('-', '_')}"
     monkeypatch.delitem(sys.modules, tokenizer_module, raising=False)
 
-    message = (
-        f"BLEU cannot use {KEY}={tokenize}: packages are missing; "
-        f"pip install '.[{extra}]' in a checkout, or set {KEY}=char"
-    )
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(ValueError, match=rf"^{KEY}={tokenize}: .* sacrebleu\[{extra}\]$"):
         check_bleu_is_available(tokenize, key=KEY)
 
     monkeypatch.delitem(sys.modules, tokenizer_module, raising=False)
@@ -139,7 +134,7 @@ def test_a_failed_download_is_one_line(monkeypatch):
     monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_spm.download_file", fail)
     monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_spm.SACREBLEU_DIR", "nowhere")
 
-    with pytest.raises(ValueError, match=r"^BLEU cannot use x=flores200: no route; set x=char$"):
+    with pytest.raises(ValueError, match=r"^x=flores200: no route$"):
         build_bleu(ScoringRule("flores200"), key="x")
 
 
