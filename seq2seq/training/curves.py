@@ -19,6 +19,7 @@ from torch.utils.tensorboard.summary import text
 from seq2seq.config.schema import Monitor, TrainConfig
 from seq2seq.config.serialization import flatten_config
 from seq2seq.files.atomic import create_file, write_text
+from seq2seq.files.paths import reading
 from seq2seq.training.losses import perplexity
 from seq2seq.training.progress import Progress
 from seq2seq.training.validation import Evaluation
@@ -257,7 +258,8 @@ class Tracker:
         try:
             call(*arguments)
         except _ERRORS as error:
-            logger.warning("training.monitor: no more points are sent: %s", _first_line(error))
+            reason = str(error).partition("\n")[0] or type(error).__name__
+            logger.warning("training.monitor: no more points are sent: %s", reason)
             self._service = Service()
 
 
@@ -283,21 +285,10 @@ def open_tracker(config: TrainConfig, directory: Path) -> Tracker:
     """
     monitor = config.training.monitor
     path = directory / f"{monitor.name}.id"
-    try:
+    with reading(f"training.monitor={monitor.name}"):
         known_id = path.read_text(encoding="utf-8") if path.exists() else None
         service = SERVICES[monitor](config, directory.parent.name, known_id)
-    except _ERRORS as error:
-        way_out = f", or delete {path} to begin a new run there" if path.exists() else ""
-        raise ValueError(
-            f"training.monitor={monitor.name}: {_first_line(error)}; correct this and repeat the "
-            "command with resume=true, or send nothing with resume=true "
-            f"training.monitor=tensorboard{way_out}"
-        ) from error
     if service.id:
         directory.mkdir(parents=True, exist_ok=True)
         write_text(path, service.id)
     return Tracker(service)
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0] or type(error).__name__

@@ -59,7 +59,10 @@ def check_start(config: TrainConfig, directory: RunDirectory) -> None:
     """
     if config.resume and config.overwrite:
         raise ValueError("resume and overwrite=true exclude each other; choose one")
-    if not directory.has_run:
+    has_run = directory.has_run
+    if has_run and config.overwrite:  # else the file may be another program's
+        has_run = is_saved_config(directory.config)
+    if not has_run:
         if config.resume:
             raise ValueError(f"resume=true: {directory.path} has no run; remove resume=true")
         if directory.path.exists() and not directory.is_free:
@@ -71,11 +74,6 @@ def check_start(config: TrainConfig, directory: RunDirectory) -> None:
         raise ValueError(
             f"{directory.path} has a run already; continue it with resume=true, replace it with "
             "overwrite=true or choose another run_name"
-        )
-    elif not is_saved_config(directory.config):  # another program's file
-        raise ValueError(
-            f"overwrite=true: {directory.config} is not the configuration of a run; choose "
-            "another run_name"
         )
     elif config.init_from is not None and (
         expand_home(config.init_from, key="init_from")
@@ -125,14 +123,10 @@ def load_start(config: TrainConfig, directory: RunDirectory) -> Checkpoint | Non
         ValueError: The checkpoint cannot be read, or the configuration does not fit it.
     """
     if config.resume:
-        if directory.last.exists():
-            return _load_last(directory.last)
         # A run that is killed before its first last.pt has validated once at most.
-        if directory.results.exists() or len(directory.read_validations()) > 1:
-            raise ValueError(
-                f"resume=true: {directory.path} is a run without last.pt; restore it, "
-                f"{_START_AGAIN}"
-            )
+        was_written = directory.results.exists() or len(directory.read_validations()) > 1
+        if was_written or directory.last.exists():
+            return _load_last(directory.last)
         logger.info("resume=true: no checkpoint was written yet; the run starts again")
     return load_initial_checkpoint(config)
 
@@ -169,16 +163,16 @@ def load_initial_checkpoint(config: TrainConfig) -> Checkpoint | None:
         )
     checkpoint = load_checkpoint(config.init_from)
     differences = config_differences(checkpoint.config, config)
-    if misfits := [str(each) for each in differences if describes_weights(each.key)]:
+    is_joint = getattr(checkpoint.config.tokenizer, "joint", False)  # no tokens of other targets
+    misfits = [
+        str(each)
+        for each in differences
+        if describes_weights(each.key) or (is_joint and each.key == "data.target")
+    ]
+    if misfits:
         raise ValueError(
             f"init_from={config.init_from} does not fit: {', '.join(misfits)}; give "
             "these keys the value before the arrow, which is the checkpoint's"
-        )
-    target = checkpoint.config.data.target
-    if getattr(checkpoint.config.tokenizer, "joint", False) and config.data.target != target:
-        raise ValueError(
-            f"init_from={config.init_from} has only tokens of data.target={target}, not of "
-            f"{config.data.target}; use the same language code in both runs"
         )
     logger.info("weights and tokenizers of %s", checkpoint.origin)
     unused = [

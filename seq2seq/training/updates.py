@@ -162,13 +162,12 @@ class Updater:
 
     def _check_finite(self, loss: float, norm: float, *, update: int) -> None:
         """Raise NonFiniteError if the loss or the gradient is not finite."""
-        if not math.isfinite(loss):
-            raise NonFiniteError(f"update {update}: the loss is {loss}")
-        if math.isfinite(norm):
-            return
         # fp16 gradients overflow occasionally; below a loss scale of 1, the model is the cause.
-        if not self._scaler.is_enabled() or self._scaler.get_scale() < 1:
-            raise NonFiniteError(f"update {update}: the gradient's norm is {norm}")
+        is_sound = math.isfinite(norm) or (
+            self._scaler.is_enabled() and self._scaler.get_scale() >= 1
+        )
+        if not (math.isfinite(loss) and is_sound):
+            raise NonFiniteError(f"update {update}: loss {loss}, norm of the gradient {norm}")
 
     def _clip(self) -> Tensor:
         """Scale the gradients down to the limit; return their norm before scaling."""

@@ -39,7 +39,6 @@ from seq2seq.search.config import DecodingConfig
 from seq2seq.text.rules import split_words
 from seq2seq.training.log import LINE_SECONDS, describe_seconds
 from seq2seq.training.preparation import EvaluationSet
-from seq2seq.training.updates import NonFiniteError
 
 logger = logging.getLogger(__name__)
 
@@ -166,13 +165,7 @@ class Evaluator:
             source_line = EncodedLine(source, encoded.source_rows[row].tolist(), model)
             target_line = EncodedLine(reference, encoded.target_rows[row].tolist(), model)
             pairs.append(EncodedPair(source_line, target_line))
-        try:
-            read = translator.score_batch(pairs, way_out=way_out)
-        except FloatingPointError as error:
-            raise NonFiniteError(
-                "the loss on the validation or test set is not a number (NaN); train again "
-                "with a lower training.optimizer.learning_rate or training.precision=fp32"
-            ) from error
+        read = translator.score_batch(pairs, way_out=way_out)
         sources = [pair.source for pair in pairs]
         found = translator.search_batch(sources, decoding=self.decoding, way_out=way_out)
         gold = None if data.gold is None else [data.gold[row] for row in rows]

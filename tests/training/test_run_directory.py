@@ -63,7 +63,7 @@ def test_a_directory_without_a_run_is_accepted_and_emptied(tmp_path, left):
         ("file", [], "exists and is not a run; choose another run_name"),
         ("notes", [], "exists and is not a run; choose another run_name"),
         ("notes", ["overwrite=true"], "exists and is not a run; choose another run_name"),
-        ("other", ["overwrite=true"], "is not the configuration of a run; choose another"),
+        ("other", ["overwrite=true"], "exists and is not a run; choose another"),
     ],
 )
 def test_a_place_that_is_not_free_is_refused_and_left_as_it_is(

@@ -231,7 +231,7 @@ def test_a_loss_that_is_not_finite_stops_with_update_and_pairs(make, monkeypatch
         trainer.train()
 
     pairs = ", ".join(str(pair + 1) for batch in made[-1]["pairs"] for pair in batch)
-    assert str(stop.value).startswith(f"update {update}: the loss is nan; ")
+    assert str(stop.value).startswith(f"update {update}: loss nan, ")
     first = trainer.data.tokenizers.source.decode(
         trainer.data.train.source_rows[made[-1]["pairs"][0][0]].tolist()
     )

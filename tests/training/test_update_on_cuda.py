@@ -152,7 +152,7 @@ def test_a_gradient_that_overflows_below_a_scale_of_1_stops_training(fp16):
     before = weights_of(model)
     model.decoder.output.bias.register_hook(overflow)
 
-    with pytest.raises(NonFiniteError, match=r"^update 1: the gradient's norm is (nan|inf)"):
+    with pytest.raises(NonFiniteError, match=r"^update 1: .* norm of the gradient (nan|inf)"):
         update(updater, host_batch())
 
     assert is_equal(weights_of(model), before)

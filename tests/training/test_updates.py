@@ -283,7 +283,7 @@ def test_a_gradient_that_is_not_finite_stops_before_the_step(folder):
     before = subject.weights()
     subject.model.decoder.output.bias.register_hook(lambda gradient: gradient * float("inf"))
 
-    with pytest.raises(NonFiniteError, match=r"^update 3: the gradient's norm is (nan|inf)"):
+    with pytest.raises(NonFiniteError, match=r"^update 3: .* norm of the gradient (nan|inf)"):
         subject.make(subject.batch(2, 3), update=3)
 
     assert is_equal(subject.weights(), before)

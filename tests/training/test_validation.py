@@ -23,7 +23,6 @@ from seq2seq.runtime.process import DeviceMemoryError, Interrupted
 from seq2seq.search.config import Hypothesis
 from seq2seq.training.curves import TensorBoard
 from seq2seq.training.preparation import EvaluationSet
-from seq2seq.training.updates import NonFiniteError
 from seq2seq.training.validation import Evaluator, metric_value
 
 # Source tokens a, space, b, EOS; target tokens z, space, y: rows z, space, y, EOS.
@@ -293,7 +292,7 @@ def test_a_score_near_zero_is_ranked_by_loss_below_every_other_score(metric, lea
 def test_a_loss_that_is_not_a_number_names_the_way_out(trainer):
     trainer.model.decoder.output.bias.data[5] = torch.nan
 
-    with pytest.raises(NonFiniteError, match=r"learning_rate or training\.precision=fp32"):
+    with pytest.raises(FloatingPointError, match=r"NaN.*precision=fp32"):
         validate(trainer)
 
 
