@@ -104,14 +104,9 @@ def check_output(path: Path, *, is_ours: bool, overwrite: bool) -> None:
     """
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return
-    if not is_ours:
-        raise FileExistsError(
-            f"output={path} exists, but is not an earlier export; choose another output"
-        )
-    if not overwrite:
-        raise FileExistsError(
-            f"output={path} exists already; replace it with overwrite=true or choose another output"
-        )
+    if not (is_ours and overwrite):
+        fault = "replace it with overwrite=true or" if is_ours else "it is not an earlier export;"
+        raise FileExistsError(f"output={path} exists; {fault} choose another output")
 
 
 def _check_tokenizers(checkpoint: Checkpoint) -> None:

@@ -113,14 +113,11 @@ def read_runtime(folder: Path) -> Runtime:
 
 def check_decoding(config: DecodingConfig) -> None:
     """Raise ValueError for a search or an option that only `Translator` supports."""
+    given = [f".{key}={value}" for key in _LACKING if (value := getattr(config, key, 0)) != 0]
     if type(config) not in _SEARCHES.values():
+        given.insert(0, f"={config.name}")
+    if given:
         raise ValueError(
-            f"decoding={config.name}: an exported model searches greedily or with a beam; choose "
-            "one of them, or translate with the checkpoint"
+            f"exported models do not support decoding{given[0]}; use greedy or beam without "
+            f"{', '.join(_LACKING)}, or translate with the checkpoint"
         )
-    for key in _LACKING:
-        if (value := getattr(config, key, 0)) != 0:
-            raise ValueError(
-                f"decoding.{key}={value} is an option that exported models do not support; set it "
-                "to 0, or translate with the checkpoint"
-            )

@@ -331,8 +331,7 @@ def _finish(model: onnx.ModelProto, axes: Mapping[str, Sequence[str]]) -> None:
 
 def _distances(first: FLOAT, second: FLOAT, p: float = 2.0, mode: int | None = None) -> FLOAT:
     """Compute `torch.cdist`, which the exporter lacks: (B, T, D), (B, S, D) -> (B, T, S)."""
-    if p != 2:
-        raise NotImplementedError(f"torch.cdist with p={p} has no ONNX form; only p=2 has one")
+    assert p == 2, f"torch.cdist with p={p} has no ONNX form; only p=2 has one"
 
     def axis(number: int) -> INT64:
         return cast(INT64, opset18.Constant(value_ints=[number]))

@@ -55,8 +55,8 @@ def test_int8_is_smaller_and_translates(quick, checkpoint_path, tmp_path):
 @pytest.mark.parametrize(
     ("name", "overwrite", "message"),
     [
-        ("runtime.json", False, "exists already; replace it with overwrite=true"),
-        ("thesis.tex", True, "exists, but is not an earlier export"),
+        ("runtime.json", False, "exists; replace it with overwrite=true"),
+        ("thesis.tex", True, "exists; it is not an earlier export"),
     ],
 )
 def test_folder_in_use_is_refused(checkpoint_path, tmp_path, name, overwrite, message):
