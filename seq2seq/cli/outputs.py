@@ -56,7 +56,10 @@ def open_output(path: str | None, *, key: str, new_file: NewFile) -> Iterator[Bi
             raise OSError(f"standard output is closed; give {key}=FILE")
         yield sys.stdout.buffer
         return
-    final = check_output(path, key=key)
+    final = expand_home(path, key=key)
+    # A pipe such as /dev/fd/63, from >(...) in a shell, cannot be resolved.
+    if final.is_file() or not final.exists():
+        final = final.resolve()
     if final.exists() and not final.is_file():
         with create_file(final) as device_or_pipe:
             yield device_or_pipe
@@ -85,16 +88,3 @@ def write(output: BinaryIO, content: bytes) -> bool:
             os.dup2(nowhere.fileno(), output.fileno())
         return False
     return True
-
-
-def check_output(path: str, *, key: str) -> Path:
-    """Return the path to write; raise OSError if it cannot be written."""
-    final = expand_home(path, key=key)
-    # A pipe such as /dev/fd/63, from >(...) in a shell, cannot be resolved.
-    if final.is_file() or not final.exists():
-        final = final.resolve()
-    if not final.parent.is_dir():
-        raise FileNotFoundError(f"{key}={path}: there is no directory {final.parent}; make it")
-    if final.is_dir():
-        raise IsADirectoryError(f"{key}={path} is a directory; give the name of a file")
-    return final

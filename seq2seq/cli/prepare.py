@@ -306,8 +306,6 @@ def split(judgement: Judgement, *, valid: int | None, test: int | None) -> npt.N
     undecoded = (judgement.faults == _FAULTS.index("encoding")).mean()
     if undecoded > _MOST_UNDECODED:
         raise ValueError(f"{undecoded:.0%} of the rows are not UTF-8; convert the whole text first")
-    if not len(rows):
-        raise ValueError("no pair is left; look at the faults above, and at columns= and keep=")
     sides = judgement.hashes[:2, rows]
     is_free = np.ones(len(rows), dtype=np.bool_)
     for side in sides:
@@ -319,7 +317,8 @@ def split(judgement: Judgement, *, valid: int | None, test: int | None) -> npt.N
     if sum(sizes) > num_free or sum(sizes) >= len(rows):
         raise ValueError(
             f"{num_free:,} of {len(rows):,} pairs have a source and a target that no other pair "
-            f"has, too few for valid={sizes[0]} and test={sizes[1]}; give lower numbers"
+            f"has, too few for valid={sizes[0]} and test={sizes[1]}; give lower numbers, or look "
+            "at the faults above, and at columns= and keep="
         )
     held_out = rows[is_free][np.lexsort(sides[::-1, is_free])]
     sets = np.where(judgement.faults < 0, 0, -1).astype(np.int8)

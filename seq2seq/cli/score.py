@@ -86,11 +86,11 @@ def score_systems(config: ScoreConfig) -> None:
     named = [("reference", *each) for each in zip(config.reference, references, strict=True)]
     named += [("hypotheses", *each) for each in zip(config.hypotheses, hypotheses, strict=True)]
     for key, name, lines in named:
-        if len(lines) != count:
+        if len(lines) != max(count, 1):
             raise ValueError(
-                f"{key}={name} has {counted(len(lines), 'line')} but "
-                f"reference={config.reference[0]} has {count:,}; line n of both must translate the "
-                "same sentence"
+                f"{key}={name} has {counted(len(lines), 'line')}, and "
+                f"reference={config.reference[0]} has {count:,}; give at least one line to "
+                "each, and line n of both must translate the same sentence"
             )
     # The name of a file ends with the language of its text: ref.en or ref.en.gz.
     language = Path(config.reference[0].removesuffix(".gz")).suffix.removeprefix(".")
@@ -114,10 +114,7 @@ def score_systems(config: ScoreConfig) -> None:
 
 def _read_lines(name: str, *, key: str) -> list[str]:
     with open_lines(name, key=key) as reader:
-        lines = list(reader)
-    if not lines:
-        raise ValueError(f"{key}={name} is empty; give a file with a translation on each line")
-    return lines
+        return list(reader)
 
 
 def _json(found: SystemScores, config: ScoreConfig) -> str:

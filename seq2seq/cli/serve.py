@@ -146,14 +146,12 @@ def read_keys(path: str) -> list[str]:
     with open_lines(path, key="api_keys") as lines:
         keys = [(number, line.strip()) for number, line in enumerate(lines, start=1)]
     keys = [(number, key) for number, key in keys if key]
-    for number, key in keys:
-        if len(key) < _SHORTEST_KEY:
-            raise ValueError(
-                f"api_keys={path}:{number}: the key has {counted(len(key), 'character')}; use at "
-                f"least {_SHORTEST_KEY}, for example from: openssl rand -hex 16"
-            )
-    if not keys:
-        raise ValueError(f"api_keys={path} has no key; write one on each line")
+    number, shortest = min(keys, key=lambda each: len(each[1]), default=(1, ""))
+    if (size := len(shortest)) < _SHORTEST_KEY:
+        raise ValueError(
+            f"api_keys={path}:{number}: the key has {counted(size, 'character')}; write keys of at "
+            f"least {_SHORTEST_KEY} on lines of their own, for example from: openssl rand -hex 16"
+        )
     return [key for _, key in keys]
 
 

@@ -84,7 +84,7 @@ def hydra_arguments(arguments: Sequence[str]) -> list[str]:
         ['-m', 'seed=1,2', 'attention=dot']
         >>> hydra_arguments(["--seed", "3"])
         Traceback (most recent call last):
-        ValueError: unknown option --seed; write keys as key=value (--help shows the keys)
+        ValueError: unknown option --seed; write keys as key=value; --help shows the usage
     """
     asks = {"-h": _HELP, "--help": _HELP}
     arguments = [part for each in arguments for part in asks.get(each, [each])]
@@ -93,9 +93,7 @@ def hydra_arguments(arguments: Sequence[str]) -> list[str]:
     # argparse treats an option that contains a space as a key.
     unknown += [each for each in parsed.overrides if each.startswith("-")]
     if unknown:
-        raise ValueError(
-            f"unknown option {unknown[0]}; write keys as key=value (--help shows the keys)"
-        )
+        parser.error(f"unknown option {unknown[0]}; write keys as key=value")
     options = [each for each in arguments if each not in parsed.overrides]
     if parsed.config_path is not None:  # Hydra would search beside this module
         options += ["--config-path", str(Path(parsed.config_path).resolve())]

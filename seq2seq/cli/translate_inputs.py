@@ -17,7 +17,7 @@ from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from seq2seq.checks import counted
-from seq2seq.cli.translate_config import TranslateConfig, shown
+from seq2seq.cli.translate_config import TranslateConfig
 from seq2seq.files.paths import expand_home
 from seq2seq.files.text import (
     LineReader,
@@ -124,7 +124,7 @@ def open_inputs(config: TranslateConfig, stack: ExitStack) -> Inputs:
     """Open the inputs and the files parallel to them; the stack closes them.
 
     Raises:
-        ValueError: An input is damaged, or references are given at a prompt.
+        ValueError: An input is damaged.
         OSError: A file cannot be read.
     """
     sources: list[LineReader | Prompt]
@@ -137,11 +137,6 @@ def open_inputs(config: TranslateConfig, stack: ExitStack) -> Inputs:
     else:
         sources = [stack.enter_context(open_standard_input())]
     paths = config.reference or []
-    if paths and is_prompt(config):
-        raise ValueError(
-            f"reference={shown(paths)} cannot be used at a prompt; give input=FILE, a file "
-            "parallel to reference"
-        )
     references = [stack.enter_context(open_lines(path, key="reference")) for path in paths]
     return Inputs(sources, references)
 

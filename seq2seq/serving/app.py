@@ -172,8 +172,7 @@ class Service:
 
     async def ready(self) -> dict[str, str]:
         """Answer whether requests are accepted now."""
-        if self._batcher.is_full:
-            raise FullError
+        self._batcher.check_room()
         return {"status": "ready"}
 
     async def metrics(self) -> Response:
@@ -226,12 +225,8 @@ class Service:
         (source, target), texts = await self._translated(request, fields, decoding)
         if fields.attention:
             found = (h for text in texts for each in text.sentences for h in each.hypotheses)
-            if sum(math.prod(h.attention_weights.shape) for h in found) > _MOST_WEIGHTS:
-                raise HTTPException(
-                    413,
-                    f"the attention has more than {_MOST_WEIGHTS:,} weights; send a shorter "
-                    "text, or ask for a lower n_best or attention=false",
-                )
+            number = sum(math.prod(h.attention_weights.shape) for h in found)
+            check_limit(number, _MOST_WEIGHTS, "attention weights")
         translations = [
             {
                 "text": text.translated(),

@@ -90,17 +90,19 @@ class Batcher(Generic[_Result]):
         """
         added = [_Line(line, translate, decoding) for line in lines]
         with self._changed:
-            if not self._has_room(len(added)):
-                raise FullError
+            self.check_room(len(added))
             self._waiting.extend(added)
             self._changed.notify()
         return [line.future for line in added]
 
-    @property
-    def is_full(self) -> bool:
-        """Return whether another line would be refused."""
+    def check_room(self, num_lines: int = 1) -> None:
+        """Raise FullError if more than `max_waiting` lines would wait with some more lines."""
         with self._changed:
-            return not self._has_room(1)
+            if len(self._waiting) + num_lines > self._max_waiting:
+                dropped = (line for line in self._waiting if not line.future.cancelled())
+                self._waiting = deque(dropped)
+            if len(self._waiting) + num_lines > self._max_waiting:
+                raise FullError
 
     def close(self) -> None:
         """Translate the lines that wait, and end the thread."""
@@ -108,12 +110,6 @@ class Batcher(Generic[_Result]):
             self._is_closed = True
             self._changed.notify()
         self._thread.join()
-
-    def _has_room(self, num_lines: int) -> bool:
-        if len(self._waiting) + num_lines > self._max_waiting:
-            dropped = (line for line in self._waiting if not line.future.cancelled())
-            self._waiting = deque(dropped)
-        return len(self._waiting) + num_lines <= self._max_waiting
 
     def _work(self) -> None:
         while True:

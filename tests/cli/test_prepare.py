@@ -164,7 +164,7 @@ def test_what_cannot_be_done_is_refused_and_nothing_is_written(tmp_path, table, 
 @pytest.mark.parametrize(
     ("text", "message", "fault"),
     [
-        (b"\ta\n\n", "no pair is left; look at the faults above", "an empty side"),
+        (b"\ta\n\n", "0 of 0 pairs have a source .* look at the faults above", "an empty side"),
         (b"\xe4\ta\nb\tc\n", "50% of the rows are not UTF-8; convert", "bytes that are not UTF-8"),
     ],
 )

@@ -151,14 +151,20 @@ def test_lines_are_read_as_by_translate():
 
 
 @pytest.mark.parametrize("key", ["hypotheses", "reference"])
-@pytest.mark.parametrize(
-    ("number", "message"), [(3, r"has 3 lines .*=ref\.en has 5;"), (0, "is empty; give")]
-)
-def test_a_file_of_another_length_is_named(key, number, message):
+@pytest.mark.parametrize("number", [3, 0])
+def test_a_file_of_another_length_is_named(key, number):
     write("short.en", REFERENCE[:number])
 
-    with pytest.raises(ValueError, match=rf"^{key}=short\.en {message}"):
+    message = rf"^{key}=short\.en has {number} lines, and reference=ref\.en has 5;"
+    with pytest.raises(ValueError, match=message):
         scored(**{key: [*getattr(CONFIG, key), "short.en"]})
+
+
+def test_empty_files_are_refused():
+    write("empty.en", [])
+
+    with pytest.raises(ValueError, match=r"^reference=empty\.en has 0 lines, and"):
+        scored(reference=["empty.en"], hypotheses=["empty.en"])
 
 
 def test_a_wrong_argument_is_one_line(refusal):

@@ -128,7 +128,7 @@ def test_keys_are_the_lines_of_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "has no key; write one on each line"),
+        ("", ":1: the key has 0 characters; write keys of at least 16"),
         ("0123456789abcdef\nshort\n", ":2: the key has 5"),
     ],
 )

@@ -222,12 +222,6 @@ def test_each_line_at_the_prompt_is_answered_at_once(
     assert answers == ["", *(f"{expected[i].hypotheses[0].text}\n" for i in range(2))]
 
 
-@pytest.mark.usefixtures("terminal")
-def test_a_reference_is_refused_at_a_prompt():
-    with pytest.raises(ValueError, match=r"reference=a\.en cannot be used at a prompt; give"):
-        translate(make_translate_config("run", reference="a.en"))
-
-
 @pytest.fixture
 def without_torch(tmp_path):
     """Return what runs the command in a process that cannot import torch or pandas."""
@@ -295,7 +289,10 @@ def test_attention_of_an_exported_folder_is_shown_without_torch(exported, tmp_pa
     ("arguments", "line"),
     [
         ([], "this needs the package torch; without it, only a folder that seq2seq-export wrote"),
-        (["checkpoint={}", "decoding=sampling"], "decoding=sampling: an exported model searches"),
+        (
+            ["checkpoint={}", "decoding=sampling"],
+            "exported models do not support decoding=sampling; use greedy",
+        ),
     ],
 )
 def test_what_needs_torch_is_refused_in_one_line_without_it(

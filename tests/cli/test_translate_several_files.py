@@ -116,7 +116,7 @@ def test_a_missing_second_input_or_directory_stops_before_anything_is_translated
 
     with pytest.raises(FileNotFoundError, match=r"nowhere\.de"):
         translate(make_translate_config(checkpoint, input=[inputs[0], "nowhere.de"]))
-    with pytest.raises(FileNotFoundError, match=r"output=\S+b\.en: there is no directory"):
+    with pytest.raises(FileNotFoundError, match=r"b\.en"):
         translate(make_translate_config(checkpoint, input=inputs, output=paths))
 
     assert outputs(tmp_path) == []

@@ -114,9 +114,10 @@ def test_a_cancelled_line_frees_its_place_at_once_and_is_not_translated(recorder
         cancelled = batcher.submit(recorder, ["a", "b"], GREEDY)
         with pytest.raises(FullError):
             batcher.submit(recorder, ["c"], GREEDY)
-        assert batcher.is_full
+        with pytest.raises(FullError):
+            batcher.check_room()
         assert all(future.cancel() for future in cancelled)
-        assert not batcher.is_full
+        batcher.check_room()
         kept, dropped = batcher.submit(recorder, ["c", "d"], GREEDY)
         dropped.cancel()
         recorder.gate.set()
