@@ -3,6 +3,7 @@
 import hashlib
 import logging
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from seq2seq.data.config import Multi30kConfig
@@ -64,8 +65,13 @@ def fetch(url: str, *, path: Path, sha256: str) -> None:
         content = path.read_bytes()
     else:
         logger.info("downloading %s to %s", url, path)
-        with reading(url), urlopen(url, timeout=_TIMEOUT) as answer:
-            content = answer.read()
+        with reading(url):
+            try:
+                with urlopen(url, timeout=_TIMEOUT) as answer:
+                    content = answer.read()
+            except HTTPError as error:
+                error.close()  # otherwise it keeps the connection open
+                raise
     if (found := hashlib.sha256(content).hexdigest()) != sha256:
         raise ValueError(
             f"{path if exists else url} has SHA-256 {found} instead of {sha256}; put the right "
