@@ -104,9 +104,9 @@ def test_closed_standard_output_is_an_error_with_the_way_out(monkeypatch):
 
 
 @pytest.mark.parametrize("path", ["missing/out.txt", "."])
-def test_a_path_that_cannot_be_written_is_named_with_its_key(tmp_path, path):
+def test_a_path_that_cannot_be_written_is_named(tmp_path, path):
     with (
-        pytest.raises(OSError, match="alignments="),
+        pytest.raises(OSError, match=str(tmp_path)),
         opened(str(tmp_path / path), key="alignments"),
     ):
         pass
