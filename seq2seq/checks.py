@@ -251,6 +251,12 @@ def check_value(key: str, value: object, hint: object) -> None:
     _check(key, value, _take_apart(hint))
 
 
+def check_format(found: object, known: int) -> None:
+    """Raise ValueError if a file has another format than the known one."""
+    if found != known:
+        raise ValueError(f"it has format {found}, but this version reads {known}")
+
+
 def _check(key: str, value: object, field_type: FieldType) -> object:
     """Return the value of a field; the name of an enumeration's member becomes the member.
 

@@ -71,6 +71,19 @@ class Registry(Mapping[str, _Part]):
 
         return register
 
+    def choose(self, name: str) -> _Part:
+        """Return the part of a name that a user gave.
+
+        Raises:
+            ValueError: There is no such part.
+        """
+        if name not in self._parts:
+            raise ValueError(
+                f"unknown {self.kind} {name!r}; one of: {', '.join(self._parts)}; one of your own "
+                "needs plugins=[FILE.py]"
+            )
+        return self[name]
+
     def config_types(self) -> dict[str, type]:
         """Return the config type of each name."""
         owned = {name: owner for name, (owner, part) in self._parts.items() if owner is not part}

@@ -59,7 +59,8 @@ class NoAttention(Attention):
         return query.new_zeros(rows, 0), query.new_zeros(rows, 0, source_length), state
 
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
-        raise NotImplementedError("attention=none computes no scores")
+        """Return zeros, (B, T, S), which nothing reads."""
+        return query.new_zeros(*query.shape[:2], keys.shape[1])
 
 
 @dataclass(kw_only=True, slots=True, repr=False)

@@ -39,7 +39,7 @@ with imports_in_one_line():
         oddness,
     )
     from seq2seq.files.atomic import create_file, whole_folder
-    from seq2seq.files.paths import expand_home, expand_patterns, nearest_existing
+    from seq2seq.files.paths import check_is_free, expand_home, expand_patterns, nearest_existing
 
 logger = logging.getLogger(__name__)
 
@@ -183,8 +183,7 @@ def _output(output: str | None) -> Path:
     if output is None:
         raise ValueError("output needs a value; give output=DIRECTORY, or check=true for a report")
     folder = expand_home(output, key="output")
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise FileExistsError(f"{folder} exists and is not an empty directory; give another output")
+    check_is_free(folder, key="output")
     return folder
 
 

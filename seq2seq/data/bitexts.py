@@ -21,9 +21,9 @@ from seq2seq.files.paths import reading
 from seq2seq.files.text import (
     MAX_LINE,
     check_is_plain,
+    check_length,
     open_characters,
     parallel,
-    too_long,
     unpacked_name,
 )
 
@@ -131,8 +131,7 @@ def _lines(path: Path, declaration: re.Pattern[bytes] | None = None) -> Iterator
             while rest and not rest.endswith("\n"):
                 rest = file.readline(MAX_LINE)
                 num_skipped += len(rest)
-                if num_skipped > _MOST_SKIPPED:
-                    raise too_long(str(path), number)
+                check_length(num_skipped, most=_MOST_SKIPPED, name=path, number=number)
             yield line.removesuffix("\n").removesuffix("\r")
 
 

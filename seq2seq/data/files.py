@@ -15,11 +15,11 @@ from seq2seq.files.paths import expand_home, file_sha256
 from seq2seq.files.text import (
     MAX_LINE,
     check_is_plain,
+    check_length,
     count_lines,
     decode_line,
     is_gzip,
     open_text,
-    too_long,
     unpacked_name,
 )
 from seq2seq.text.rules import is_blank, split_words
@@ -336,8 +336,8 @@ def _read_lines(path: Path) -> Iterator[bytes]:
         number = 0
         while line := file.readline(MAX_LINE + 1):
             number += 1
-            if len(line) > MAX_LINE and not line.endswith(b"\n"):
-                raise too_long(str(path), number)
+            size = len(line.removesuffix(b"\n"))
+            check_length(size, most=MAX_LINE, name=path, number=number)
             yield line
 
 

@@ -31,7 +31,7 @@ from seq2seq.export.graphs import quantize_graphs, write_graphs
 from seq2seq.export.search import Graphs, pad_sources
 from seq2seq.export.translator import OnnxTranslator
 from seq2seq.files.atomic import naming, whole_folder
-from seq2seq.files.paths import expand_home
+from seq2seq.files.paths import check_is_free, expand_home
 from seq2seq.inference.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.runtime.kernels import Kernels
@@ -102,11 +102,9 @@ def check_output(path: Path, *, is_ours: bool, overwrite: bool) -> None:
         is_ours: Whether an existing output counts as an earlier export.
         overwrite: Whether an earlier export is replaced.
     """
-    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
-        return
     if not (is_ours and overwrite):
         fault = "replace it with overwrite=true or" if is_ours else "it is not an earlier export;"
-        raise FileExistsError(f"output={path} exists; {fault} choose another output")
+        check_is_free(path, key="output", way_out=f"{fault} choose another one")
 
 
 def _check_tokenizers(checkpoint: Checkpoint) -> None:

@@ -7,8 +7,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Annotated
 
-from seq2seq.checks import Config, Name, Range, Texts
-from seq2seq.files.paths import expand_home, file_sha256, reading
+from seq2seq.checks import Config, Name, Range, Texts, check_format
+from seq2seq.files.paths import check_sha256, expand_home, file_sha256, reading
 from seq2seq.search.config import BeamConfig, DecodingConfig, GreedyConfig
 from seq2seq.text.rules import TextRules
 
@@ -100,14 +100,12 @@ def read_runtime(folder: Path) -> Runtime:
     """
     with reading(folder):
         content = json.loads((folder / RUNTIME).read_bytes())
-        if content["format"] != FORMAT:
-            raise ValueError(f"it has format {content['format']}, but this version reads {FORMAT}")
+        check_format(content["format"], FORMAT)
         search = _SEARCHES[content["decoding"]["name"]](**content["decoding"])
         check_decoding(search)
         runtime = Runtime(**content | {"decoding": search})
         for name in _READ:
-            if file_sha256(folder / name) != runtime.files[name]:
-                raise ValueError(f"{name} does not match its hash in {RUNTIME}; export it again")
+            check_sha256(folder / name, runtime.files[name], "export it again")
     return runtime
 
 

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from seq2seq.files.paths import file_sha256
+from seq2seq.files.paths import check_sha256
 
 VERSION = "1.30.0"
 PACKAGE = f"onnxruntime-web-{VERSION}.tgz"
@@ -44,10 +44,7 @@ def load_web_runtime(cache_dir: Path) -> WebRuntime:
     path = cache_dir / PACKAGE
     if not path.exists():
         _download(path)
-    if (sha256 := file_sha256(path)) != SHA256:
-        raise ValueError(
-            f"{path} has SHA-256 {sha256} instead of {SHA256}; delete it to download it again"
-        )
+    check_sha256(path, SHA256, "delete it to download it again")
     found = {}
     with tarfile.open(path) as archive:
         for member in archive:
@@ -61,16 +58,15 @@ def _download(path: Path) -> None:
     command = ["npm", "pack", f"onnxruntime-web@{VERSION}"]
     advice = f"run {' '.join(command)} where npm works, and copy {PACKAGE} to {path.parent}"
     path.parent.mkdir(parents=True, exist_ok=True)
-    npm = shutil.which(command[0])
-    if npm is None:
-        raise FileNotFoundError(f"npm, which downloads onnxruntime-web, is not installed; {advice}")
+    npm, fault = shutil.which(command[0]), "npm is not installed"
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        done = subprocess.run(
-            [npm, *command[1:]], cwd=folder, capture_output=True, text=True, check=False
-        )
-        if done.returncode != 0:
-            lines = [line for line in done.stderr.splitlines() if "npm error" in line] or ["npm"]
-            raise ConnectionError(f"{lines[0]}: onnxruntime-web was not downloaded; {advice}")
+        if npm is not None:
+            command[0] = npm
+            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+            lines = [line for line in done.stderr.splitlines() if "npm error" in line]
+            fault = (lines or ["npm"])[0] if done.returncode else ""
+        if fault:
+            raise ConnectionError(f"{fault}: onnxruntime-web was not downloaded; {advice}")
         Path(folder, PACKAGE).replace(path)
 
 

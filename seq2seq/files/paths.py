@@ -73,6 +73,18 @@ def file_sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
+def check_sha256(path: Path, expected: str, way_out: str) -> None:
+    """Raise ValueError if a file has another SHA-256."""
+    if (found := file_sha256(path)) != expected:
+        raise ValueError(f"{path} has SHA-256 {found} instead of {expected}; {way_out}")
+
+
+def check_is_free(path: Path, *, key: str, way_out: str = "choose another one") -> None:
+    """Raise FileExistsError unless a path does not exist or is an empty directory."""
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        raise FileExistsError(f"{key}={path} exists; {way_out}")
+
+
 def nearest_existing(path: Path) -> Path:
     """Return the path if it exists, otherwise its nearest parent that exists."""
     return next(each for each in (path, *path.absolute().parents) if each.exists())

@@ -265,13 +265,21 @@ def _wide_encoding(start: bytes) -> str | None:
     return "UTF-16LE" if start[1::2].count(0) > start[::2].count(0) else "UTF-16BE"
 
 
-def too_long(name: str, number: int) -> ReadingError:
-    """Return the error for a line of more than `MAX_LINE` bytes."""
-    fault = (
-        f"the line has more than {MAX_LINE:,} bytes, the limit; put one sentence on each line, or "
-        "check that the file is text"
-    )
-    return ReadingError(f"{name}:{number}", ValueError(fault))
+def check_length(size: int, *, most: int, name: object, number: int) -> None:
+    """Raise ReadingError if a line is too long.
+
+    Args:
+        size: Number of bytes in the line.
+        most: Largest number of bytes.
+        name: The file.
+        number: Number of the line.
+    """
+    if size > most:
+        fault = (
+            f"the line has more than {most:,} bytes, the limit; put one sentence on each line, or "
+            "check that the file is text"
+        )
+        raise ReadingError(f"{name}:{number}", ValueError(fault))
 
 
 def unpacked_name(path: Path) -> str:
@@ -310,8 +318,7 @@ class LineReader:
             while self._fill(patience=None):
                 number += 1
                 line = self._lines.popleft()
-                if len(line) > MAX_LINE:
-                    raise too_long(self.name, number)
+                check_length(len(line), most=MAX_LINE, name=self.name, number=number)
                 if number == 1:
                     is_all = self._ended and not self._lines
                     check_is_text(self.name, line if is_all else line + b"\n")

@@ -10,6 +10,7 @@ from typing import TypedDict, cast
 import torch
 from torch import Tensor
 
+from seq2seq.checks import check_format
 from seq2seq.config.schema import TrainConfig, build_model
 from seq2seq.config.serialization import (
     config_differences,
@@ -22,7 +23,7 @@ from seq2seq.data.tokenizers.interface import TokenizerPair, TokenizerState
 from seq2seq.data.tokenizers.ruled import tokenizers_from_state, tokenizers_state
 from seq2seq.evaluation.confidence import Confidence
 from seq2seq.files.atomic import load_archive, whole_file
-from seq2seq.files.paths import expand_home, reading
+from seq2seq.files.paths import check_is_free, expand_home, reading
 from seq2seq.model.seq2seq import Seq2Seq
 from seq2seq.version import __version__
 
@@ -160,8 +161,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
     origin = f"checkpoint={path}"
     content = cast(_Content, load_archive(path))
     with reading(origin):
-        if content["format"] != FORMAT:
-            raise ValueError(f"it has format {content['format']}, but this version reads {FORMAT}")
+        check_format(content["format"], FORMAT)
         fields = content["confidence"]
         return Checkpoint(
             config=config_from_dict(content["config"]),
@@ -217,9 +217,8 @@ def average_files(paths: Sequence[str | Path], *, output: str | Path) -> None:
         ValueError: A file is not a checkpoint, or the checkpoints are of different models.
     """
     target = expand_home(output, key="output")
-    if target.exists():
-        # The file may be a checkpoint that was named as the output by mistake.
-        raise FileExistsError(f"output {output} exists already; delete it or give another name")
+    # The file may be a checkpoint that was named as the output by mistake.
+    check_is_free(target, key="output")
     checkpoints = load_checkpoints(paths)
     for path, checkpoint in zip(paths, checkpoints, strict=True):
         differences = [

@@ -126,8 +126,8 @@ class LineTranslator(ABC):
             counts: Counts what deserves a warning; None logs the warnings at the end.
 
         Raises:
-            ValueError: The model gives probabilities that are not numbers, or an exported model
-                does not support the search.
+            FloatingPointError: The model gives probabilities that are not numbers.
+            ValueError: An exported model does not support the search.
         """
         if isinstance(lines, str):
             raise TypeError(f"{lines!r} must be a list of strings; write translator([sentence])")

@@ -37,6 +37,7 @@ from seq2seq.runtime.numerics import (
     memory_errors_named,
 )
 from seq2seq.search.config import DEFAULT_SEARCH, DecodingConfig, Hypothesis, MbrConfig
+from seq2seq.search.loop import check_probabilities
 from seq2seq.search.searches import search
 from seq2seq.special_tokens import EOS, PAD
 from seq2seq.text.layer import words_of
@@ -200,11 +201,7 @@ class Translator(LineTranslator):
                 target_ids=target_ids,
                 target_mask=target_mask,
             )
-        if any(math.isnan(target.score) for target in scored):
-            raise FloatingPointError(
-                "the model's probabilities are not numbers (NaN); score with precision=fp32, "
-                "or use an earlier checkpoint"
-            )
+        check_probabilities(not any(math.isnan(target.score) for target in scored))
         return [
             self.known(source, target.text, hypothesis)
             for (source, target), hypothesis in zip(batch, scored, strict=True)

@@ -247,7 +247,7 @@ class Recurrence(nn.Module, ABC):
         return tuple(states)
 
 
-DECODERS = Registry[Callable[..., Recurrence]]("decoder form")
+DECODERS = Registry[Callable[..., Recurrence]]("model.form")
 """The forms of the decoder by name: subclasses of `Recurrence`, or functions that build one."""
 register_decoder = DECODERS.register
 
@@ -370,12 +370,8 @@ def build_recurrence(config: ModelConfig, *, attention: Attention) -> Recurrence
     Raises:
         ValueError: No form of this name is registered.
     """
-    if config.form not in DECODERS:
-        raise ValueError(
-            f"unknown model.form={config.form}; one of: {', '.join(DECODERS)}; one of your "
-            "own needs plugins=[FILE.py]"
-        )
+    build = DECODERS.choose(config.form)
     with warnings.catch_warnings():
         # Without attention, the context and the weights that read it have size 0.
         warnings.filterwarnings("ignore", message="Initializing zero-element tensors")
-        return DECODERS[config.form](config, attention=attention)
+        return build(config, attention=attention)

@@ -13,12 +13,6 @@ from seq2seq.model.encoder import Encoder
 from seq2seq.model.recurrence import DecoderOutput, DecoderState, GRUCell
 from seq2seq.special_tokens import PAD
 
-OTHER_IDS = (
-    "model.tied_embeddings=all needs one vocabulary for both languages; set "
-    "tokenizer.joint=true or model.tied_embeddings=decoder"
-)
-"""Message for source and target vocabularies that give the same token different ids."""
-
 
 class Seq2Seq(nn.Module):
     """Encoder-decoder with attention over token ids (Bahdanau et al. 2015).
@@ -31,7 +25,7 @@ class Seq2Seq(nn.Module):
             tokens are the first source tokens.
 
     Raises:
-        ValueError: Sizes, vocabularies or options do not fit each other.
+        ValueError: Sizes or options do not fit each other.
     """
 
     def __init__(
@@ -130,8 +124,6 @@ def _build_embeddings(
     """Return the source and the target embedding: the same module if all embeddings are tied."""
     size = config.embedding_size
     if config.tied_embeddings is TiedEmbeddings.all:
-        if source_vocabulary_size < target_vocabulary_size:
-            raise ValueError(OTHER_IDS)
         embedding = nn.Embedding(source_vocabulary_size, size, padding_idx=PAD)
         return embedding, embedding
     target_embedding = nn.Embedding(target_vocabulary_size, size, padding_idx=PAD)

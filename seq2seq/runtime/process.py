@@ -176,7 +176,7 @@ class StopSignals:
         self._previous = {}
 
 
-class LostProcessError(RuntimeError):
+class LostProcessError(Exception):
     """Another process of the run has ended; that process knows the cause."""
 
 
@@ -185,8 +185,6 @@ def lost_processes_named() -> Iterator[None]:
     """Turn the error of an exchange with a process that has ended into LostProcessError."""
     try:
         yield
-    except LostProcessError:
-        raise
     except RuntimeError as error:
         reason = str(error).partition("\n")[0]
         raise LostProcessError(f"another process of the run has ended: {reason}") from error

@@ -95,7 +95,7 @@ def beam_search(engine: Engine[_Memory, _State], config: DecodingConfig) -> Hypo
         config: A `BeamConfig`, or the length limits of a greedy search.
 
     Raises:
-        ValueError: A probability is NaN, or a sentence has no possible hypothesis.
+        FloatingPointError: A probability is NaN, or a sentence has no possible hypothesis.
     """
     beam = config if isinstance(config, BeamConfig) else BeamConfig(beam_size=1, length_penalty=0)
     is_exact = beam.early_stopping is EarlyStopping.exact
@@ -296,22 +296,12 @@ class _History:
             lengths: Length of each source, including EOS.
 
         Raises:
-            ValueError: A probability is NaN, or a sentence has no ending.
+            FloatingPointError: A probability is NaN, or a sentence has no ending.
         """
         tokens, parents, totals, rows = (
             np.concatenate(parts, axis=None) for parts in zip(*self._steps, strict=True)
         )
-        if np.isnan(totals).any():
-            raise ValueError(
-                "the model's probabilities are not numbers (NaN); translate with precision=fp32, "
-                "or take an earlier checkpoint"
-            )
-        if not all(endings):
-            raise ValueError(
-                "no translation is possible: a hypothesis has reached a step at which every "
-                "token, EOS included, has probability 0; check that the logits of the model are "
-                "finite"
-            )
+        check_probabilities(all(endings) and not np.isnan(totals).any())
         links = parents.tolist()
         paths = [[_trace(cell, links) for cell, _ in ends] for ends in endings]
         used = [cell for of_sentence in paths for path in of_sentence for cell in path]
@@ -340,6 +330,15 @@ class _History:
             [hypothesis(path, end[1], length) for path, end in zip(of, ends, strict=True)]
             for of, ends, length in zip(paths, endings, lengths, strict=True)
         ]
+
+
+def check_probabilities(are_sound: bool) -> None:
+    """Raise FloatingPointError if a model has no probabilities that can be used."""
+    if not are_sound:
+        raise FloatingPointError(
+            "the model's probabilities are not numbers (NaN), or 0 for every token; use "
+            "precision=fp32, or an earlier checkpoint"
+        )
 
 
 def _trace(cell: int, parents: Sequence[int]) -> list[int]:

@@ -120,8 +120,9 @@ def search(
         Hypotheses of each sentence, best first.
 
     Raises:
-        ValueError: The search is not registered; a probability is NaN; every token of a hypothesis
-            is impossible; a coverage penalty is used with a model without attention.
+        KeyError: The search is not registered.
+        FloatingPointError: A probability is NaN, or every token of a hypothesis is impossible.
+        ValueError: A coverage penalty is used with a model without attention.
 
     Example:
         >>> from seq2seq import GreedyConfig, build_model, load_config

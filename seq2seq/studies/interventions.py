@@ -42,8 +42,14 @@ class Intervention(ABC):
 
     def check(self, num_heads: int) -> None:
         """Raise ValueError if the intervention does not suit a model with this number of heads."""
-        if not num_heads:
-            raise ValueError(f"intervention {self}: the model has no attention")
+        if num_heads < self.least_heads:
+            lacking = f"such head; number of heads: {num_heads}" if num_heads else "attention"
+            raise ValueError(f"intervention {self}: the model has no {lacking}")
+
+    @property
+    def least_heads(self) -> int:
+        """Return the smallest number of heads of a model that the intervention suits."""
+        return 1
 
     @abstractmethod
     def change(self, weights: Tensor, source_mask: Tensor, first: Tensor) -> Tensor:
@@ -78,9 +84,7 @@ def find_intervention(text: str) -> Intervention:
         DropHead(name='drop_head', argument='1')
     """
     name, _, argument = text.partition(":")
-    if name not in INTERVENTIONS:
-        raise ValueError(f"unknown intervention {name!r}; one of: {', '.join(INTERVENTIONS)}")
-    return INTERVENTIONS[name](argument=argument)  # type: ignore[call-arg]  # has a name
+    return INTERVENTIONS.choose(name)(argument=argument)  # type: ignore[call-arg]  # has a name
 
 
 @register_intervention
@@ -162,12 +166,12 @@ class DropHead(Intervention):
         self.argument = str(number or "")  # 02 becomes 2
         Intervention.__post_init__(self)
 
+    @property
+    def least_heads(self) -> int:
+        return int(self.argument)
+
     def check(self, num_heads: int) -> None:
         Intervention.check(self, num_heads)
-        if int(self.argument) > num_heads:
-            raise ValueError(
-                f"intervention {self}: the model has no such head; number of heads: {num_heads}"
-            )
         if num_heads == 1:
             logger.warning("%s removes the whole context: the model has one head", self)
 

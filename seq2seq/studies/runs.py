@@ -12,6 +12,7 @@ import pandas as pd
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 
+from seq2seq.config.composition import describe_error
 from seq2seq.config.serialization import flatten, read_yaml
 from seq2seq.evaluation.measures import MEASURES, Statistics, head_scores
 from seq2seq.evaluation.metrics import Array
@@ -206,7 +207,7 @@ def _read_run(path: Path, name: str) -> _Row:
         if not run["failure"]:
             run |= _read_results(directory) if directory.has_results else {"failure": _STOPPED}
     except ValueError as error:
-        run["failure"] = run["failure"] or str(error)
+        run["failure"] = run["failure"] or describe_error(error)
     return run
 
 
@@ -237,10 +238,9 @@ def _read_results(directory: RunDirectory) -> _Row:
     content = directory.read_results()
     with reading(directory.results):
         flat = flatten(content)
-        numbers: _Row = {name: flat.get(measure.path) for name, measure in RUN_MEASURES.items()}
-        run: _Row = {name: float(each) for name, each in numbers.items() if each is not None}
-        if missing := [name for name in _REQUIRED if name not in run]:
-            raise ValueError(f"it has no {RUN_MEASURES[missing[0]].path}")
+        found: _Row = {name: flat.get(measure.path) for name, measure in RUN_MEASURES.items()}
+        found |= {name: flat[RUN_MEASURES[name].path] for name in _REQUIRED}
+        run: _Row = {name: float(each) for name, each in found.items() if each is not None}
         run["minutes"] /= 60
         run["validations"] = content.get("validations", [])
         if (diagonal := flat.get("valid.aer_of_diagonal")) is not None:

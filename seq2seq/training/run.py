@@ -16,7 +16,7 @@ from seq2seq.data.tokenizers.interface import TokenizerPair, share_ids
 from seq2seq.data.tokenizers.words import load_vectors
 from seq2seq.files.paths import reading
 from seq2seq.model.config import TiedEmbeddings
-from seq2seq.model.seq2seq import OTHER_IDS, Seq2Seq, count_parameters, count_shared_parameters
+from seq2seq.model.seq2seq import Seq2Seq, count_parameters, count_shared_parameters
 from seq2seq.runtime.devices import Device, Precision
 from seq2seq.runtime.distributed import Ranks, process_group
 from seq2seq.runtime.kernels.operations import kernels_in_use
@@ -162,7 +162,10 @@ def _prepare(
     start = ranks.compute_in_first(lambda: load_start(config, directory))
     data = prepare_in_turn(config, start.tokenizers if start else None, ranks)
     if config.model.tied_embeddings is TiedEmbeddings.all and not share_ids(data.tokenizers):
-        raise ValueError(OTHER_IDS)
+        raise ValueError(
+            "model.tied_embeddings=all needs one vocabulary for both languages; set "
+            "tokenizer.joint=true or model.tied_embeddings=decoder"
+        )
     torch.manual_seed(derive_seed(config.seed, "parameters"))
     model = build_model(
         config,

@@ -349,7 +349,7 @@ def test_other_models_are_refused_with_both_names(change, reason, paths, checkpo
 
 
 def test_an_output_that_exists_is_refused(paths, tmp_path):
-    with pytest.raises(FileExistsError, match=f"^output {paths[0]} exists already; delete it or"):
+    with pytest.raises(FileExistsError, match=f"^output={paths[0]} exists; choose another one$"):
         average_files(paths[1:], output=paths[0])
 
     assert load_checkpoint(paths[0]).training_state is not None

@@ -141,11 +141,6 @@ def test_tied_embeddings_share_one_matrix(tied, num_matrices):
     assert shared == [tied is TiedEmbeddings.all, True, tied is not TiedEmbeddings.none]
 
 
-def test_two_vocabularies_cannot_share_one_matrix():
-    with pytest.raises(ValueError, match="tied_embeddings=all needs one vocabulary for both"):
-        build(two_layers(tied_embeddings=TiedEmbeddings.all), source=11)
-
-
 @pytest.mark.parametrize("tied", TiedEmbeddings)
 def test_fewer_target_tokens_are_a_full_output_whose_other_logits_are_minus_infinity(tied):
     few = build(two_layers(tied_embeddings=tied), source=23, target=13).double()

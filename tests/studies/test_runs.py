@@ -216,7 +216,7 @@ np.savez(OTHER_STATISTICS, bleu=np.ones((3, 1, 10)))
             "results.json",
             b'{"valid":{"bleu":1},"test":1,"parameters":1,"seconds":1,'
             b'"target_tokens_per_second":1}',
-            "it has no best_update",
+            "results.json: 'best_update' is missing",
         ),
         *(
             ("results.json", RESULTS % values, reason)
