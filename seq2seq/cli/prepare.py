@@ -315,9 +315,9 @@ def split(judgement: Judgement, *, valid: int | None, test: int | None) -> npt.N
     num_free = int(is_free.sum())
     if sum(sizes) > num_free or sum(sizes) >= len(rows):
         raise ValueError(
-            f"{num_free:,} of {len(rows):,} pairs have a source and a target that no other pair "
-            f"has, too few for valid={sizes[0]} and test={sizes[1]}; give lower numbers, or look "
-            "at the faults above, and at columns= and keep="
+            f"{counted(len(rows), 'pair')} left, {num_free:,} with a source and a target that no "
+            f"other pair has: too few for valid={sizes[0]} and test={sizes[1]}; give lower "
+            "numbers, or look at the faults above, and at columns= and keep="
         )
     held_out = rows[is_free][np.lexsort(sides[::-1, is_free])]
     sets = np.where(judgement.faults < 0, 0, -1).astype(np.int8)

@@ -89,8 +89,8 @@ def score_systems(config: ScoreConfig) -> None:
         if len(lines) != max(count, 1):
             raise ValueError(
                 f"{key}={name} has {counted(len(lines), 'line')}, and "
-                f"reference={config.reference[0]} has {count:,}; give at least one line to "
-                "each, and line n of both must translate the same sentence"
+                f"reference={config.reference[0]} has {count:,}; give both equally many, at least "
+                "one: line n of both must translate the same sentence"
             )
     # The name of a file ends with the language of its text: ref.en or ref.en.gz.
     language = Path(config.reference[0].removesuffix(".gz")).suffix.removeprefix(".")

@@ -147,7 +147,7 @@ def test_short_texts_have_no_language_of_their_own(tmp_path, capsys):
         (["keep=[empty]"], "keep=\\[.empty.\\] must be one of: header, long,"),
         (
             ["valid=399", "test=3"],
-            "401 of 401 pairs have a source .* too few for valid=399 and test=3",
+            "401 pairs left, 401 with a source .*: too few for valid=399 and test=3",
         ),
         (["columns=[de,fr]"], "choose the source and the target"),
         (["source=../de"], r"'\.\./de' cannot be a language, which ends the names of files"),
@@ -164,7 +164,7 @@ def test_what_cannot_be_done_is_refused_and_nothing_is_written(tmp_path, table, 
 @pytest.mark.parametrize(
     ("text", "message", "fault"),
     [
-        (b"\ta\n\n", "0 of 0 pairs have a source .* look at the faults above", "an empty side"),
+        (b"\ta\n\n", "0 pairs left, 0 with a source .* look at the faults above", "an empty side"),
         (b"\xe4\ta\nb\tc\n", "50% of the rows are not UTF-8; convert", "bytes that are not UTF-8"),
     ],
 )
