@@ -87,10 +87,10 @@ def score_systems(config: ScoreConfig) -> None:
     named += [("hypotheses", *each) for each in zip(config.hypotheses, hypotheses, strict=True)]
     for key, name, lines in named:
         if len(lines) != max(count, 1):
+            first = f", but reference={config.reference[0]} has {count:,}" if count else ""
             raise ValueError(
-                f"{key}={name} has {counted(len(lines), 'line')}, and "
-                f"reference={config.reference[0]} has {count:,}; give both equally many, at least "
-                "one: line n of both must translate the same sentence"
+                f"{key}={name} has {counted(len(lines), 'line')}{first}; give equally many lines, "
+                "at least one: line n of all files must translate the same sentence"
             )
     # The name of a file ends with the language of its text: ref.en or ref.en.gz.
     language = Path(config.reference[0].removesuffix(".gz")).suffix.removeprefix(".")

@@ -30,7 +30,7 @@ from seq2seq.runtime.process import DeviceMemoryError
 
 _Config = TypeVar("_Config")
 
-# Training raises FloatingPointError when the loss or a gradient is not finite.
+# FloatingPointError: a loss, a gradient or a probability is not finite.
 USER_ERRORS = (
     HydraException,
     OmegaConfBaseException,

@@ -64,7 +64,7 @@ def fetch(url: str, *, path: Path, sha256: str) -> None:
     if exists:
         content = path.read_bytes()
     else:
-        logger.info("downloading %s to %s", url, path)
+        logger.info("downloading %s; without a network, copy it to %s or set data.root", url, path)
         with reading(url):
             try:
                 with urlopen(url, timeout=_TIMEOUT) as answer:

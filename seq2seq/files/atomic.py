@@ -104,7 +104,7 @@ def whole_files() -> Iterator[NewFile]:
         def new_file(path: Path) -> BinaryIO:
             _remove_abandoned(path)
             hidden = temporary_path(path)
-            stack.callback(hidden.unlink, missing_ok=True)
+            stack.callback(_unlink, hidden)
             file = stack.enter_context(create_file(hidden, shown=path))
             stack.enter_context(_marked_as_used(hidden))
             opened.append((file, hidden, path))
@@ -120,6 +120,12 @@ def whole_files() -> Iterator[NewFile]:
             for _, hidden, path in opened:
                 with naming(path):
                     hidden.replace(path)
+
+
+def _unlink(path: Path) -> None:
+    """Remove a file that may not exist; an error here would hide the one that the user needs."""
+    with contextlib.suppress(OSError):
+        path.unlink()
 
 
 @contextlib.contextmanager

@@ -66,7 +66,7 @@ def read_sentences(
     if any(len(each.best.attention_weights) for each in scored):
         found.attention = [each.best.attention_weights.numpy() for each in scored]
         links = (attention_links(each, each.best, tokenizers=tokenizers) for each in scored)
-        found.links = list(zip(gold, map(list, links), strict=True)) if gold else []
+        found.links = list(zip(gold, map(list, links), strict=True)) if gold is not None else []
     return found
 
 

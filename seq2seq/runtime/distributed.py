@@ -8,17 +8,19 @@ import zlib
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import cache
-from typing import NamedTuple, TypeVar, cast
+from typing import Annotated, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor, distributed, nn
 from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
+from seq2seq.checks import Range, check_value
 from seq2seq.files.paths import reading
 from seq2seq.runtime.process import lost_processes_named
 
 _Value = TypeVar("_Value")
+_NotNegative = Annotated[int, Range(0)]
 
 _PATIENCE = timedelta(days=7)
 """Time to wait for rank 0, which prepares the data alone. If a process dies, the wait ends at once.
@@ -114,8 +116,11 @@ def read_ranks() -> Ranks:
 
 
 def _read_number(name: str, *, default: int | None = None) -> int:
-    with reading(f"environment variable {name}"):
-        return int(os.environ.get(name, "" if default is None else default))
+    key = f"environment variable {name}"
+    with reading(key):
+        number = int(os.environ.get(name, "" if default is None else default))
+    check_value(key, number, _NotNegative)
+    return number
 
 
 @contextlib.contextmanager

@@ -336,8 +336,8 @@ def check_probabilities(are_sound: bool) -> None:
     """Raise FloatingPointError if a model has no probabilities that can be used."""
     if not are_sound:
         raise FloatingPointError(
-            "the model's probabilities are not numbers (NaN), or 0 for every token; use "
-            "precision=fp32, or an earlier checkpoint"
+            "the model's probabilities are not numbers (NaN), or 0 for every token; compute in "
+            "fp32, use an earlier checkpoint, or train with a lower learning rate"
         )
 
 

@@ -226,7 +226,8 @@ class Service:
         if fields.attention:
             found = (h for text in texts for each in text.sentences for h in each.hypotheses)
             number = sum(math.prod(h.attention_weights.shape) for h in found)
-            check_limit(number, _MOST_WEIGHTS, "attention weights")
+            things = "attention weights; lower n_best, or set attention=false"
+            check_limit(number, _MOST_WEIGHTS, things)
         translations = [
             {
                 "text": text.translated(),

@@ -237,10 +237,10 @@ def _read_results(directory: RunDirectory) -> _Row:
     """Return the columns of a finished run."""
     content = directory.read_results()
     with reading(directory.results):
-        flat = flatten(content)
-        found: _Row = {name: flat.get(measure.path) for name, measure in RUN_MEASURES.items()}
-        found |= {name: flat[RUN_MEASURES[name].path] for name in _REQUIRED}
+        flat: dict[str, Any] = flatten(content)
+        found = {name: flat.get(measure.path) for name, measure in RUN_MEASURES.items()}
         run: _Row = {name: float(each) for name, each in found.items() if each is not None}
+        run |= {name: float(flat[RUN_MEASURES[name].path]) for name in _REQUIRED}
         run["minutes"] /= 60
         run["validations"] = content.get("validations", [])
         if (diagonal := flat.get("valid.aer_of_diagonal")) is not None:

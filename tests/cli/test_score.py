@@ -155,7 +155,7 @@ def test_lines_are_read_as_by_translate():
 def test_a_file_of_another_length_is_named(key, number):
     write("short.en", REFERENCE[:number])
 
-    message = rf"^{key}=short\.en has {number} lines, and reference=ref\.en has 5;"
+    message = rf"^{key}=short\.en has {number} lines, but reference=ref\.en has 5;"
     with pytest.raises(ValueError, match=message):
         scored(**{key: [*getattr(CONFIG, key), "short.en"]})
 
@@ -163,7 +163,7 @@ def test_a_file_of_another_length_is_named(key, number):
 def test_empty_files_are_refused():
     write("empty.en", [])
 
-    with pytest.raises(ValueError, match=r"^reference=empty\.en has 0 lines, and"):
+    with pytest.raises(ValueError, match=r"^reference=empty\.en has 0 lines; give"):
         scored(reference=["empty.en"], hypotheses=["empty.en"])
 
 

@@ -255,7 +255,7 @@ def test_probabilities_that_are_not_numbers_are_an_error():
     translator = make_translator()
     translator._model.decoder.output.bias.data[5] = torch.nan
 
-    with pytest.raises(FloatingPointError, match=r"NaN.*precision=fp32"):
+    with pytest.raises(FloatingPointError, match=r"NaN.*compute in fp32"):
         list(translator.score([("ja", "abc")]))
 
 

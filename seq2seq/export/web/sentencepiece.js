@@ -48,12 +48,16 @@ class SentencePiece {
 
   // Byte-pair encoding: join the pair with the best score, the leftmost of equal ones.
   mergePairs(parts) {
+    const scoreAt = (i) => this.scores[this.ids.get(parts[i] + parts[i + 1])] ?? -Infinity;
+    const scores = parts.slice(1).map((_, i) => scoreAt(i)); // of each part and the next one
     for (;;) {
-      const pairs = parts.slice(1).map((next, i) => parts[i] + next);
-      const scores = pairs.map((pair) => this.scores[this.ids.get(pair)] ?? -Infinity);
-      const best = Math.max(...scores), place = scores.indexOf(best);
-      if (best === -Infinity) return parts.map((part) => this.ids.get(part) ?? UNK);
-      parts.splice(place, 2, pairs[place]);
+      let place = 0;
+      for (let i = 1; i < scores.length; i++) if (scores[i] > scores[place]) place = i;
+      if (!(scores[place] > -Infinity)) return parts.map((part) => this.ids.get(part) ?? UNK);
+      parts.splice(place, 2, parts[place] + parts[place + 1]);
+      scores.splice(place, 1);
+      if (place > 0) scores[place - 1] = scoreAt(place - 1);
+      if (place < scores.length) scores[place] = scoreAt(place);
     }
   }
 
