@@ -144,5 +144,5 @@ class NanModel:
 
 
 def test_probabilities_that_are_not_numbers_are_an_error():
-    with pytest.raises(ValueError, match="NaN"):
+    with pytest.raises(FloatingPointError, match="NaN"):
         beam_search(GraphEngine(NanModel(), [[4]]), BeamConfig())
