@@ -86,7 +86,7 @@ _DIFFERENT = {
     "signature": "The scores have different signatures, so BLEU cannot be compared between them",
     "device": "The runs were trained on different devices, so their times cannot be compared",
 }
-"""What runs with different values in a column say."""
+"""The notes for columns whose values differ between the runs."""
 
 
 def not_compared(study: Study) -> Iterator[str]:

@@ -85,7 +85,7 @@ _EMPTY: _Row = {
     **{name: {} for name in ("overrides", "config", "statistics")},
     "best_at_end": False,
 }
-"""What a run that failed, or has not kept a file, has in a column."""
+"""The values of a run that failed or lacks a file."""
 
 
 def read_runs(paths: Sequence[Path]) -> pd.DataFrame:

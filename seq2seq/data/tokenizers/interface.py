@@ -1,4 +1,4 @@
-"""What a tokenizer is, and the registry of the kinds of tokenizers."""
+"""The interface of tokenizers, and the registry of their kinds."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
