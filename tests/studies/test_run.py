@@ -168,9 +168,11 @@ def test_a_head_that_does_not_exist_is_named(attention, head):
         attention.links(head=head)
 
 
-def test_gold_links_of_another_corpus_are_refused(attention):
-    with pytest.raises(ValueError, match="argument 2 is shorter"):
-        attention.alignment_error_rate(GOLD[:1])
+@pytest.mark.parametrize("number", [0, 1])
+def test_gold_links_of_another_corpus_are_refused(attention, number):
+    for method in (attention.statistics, attention.alignment_error_rate):
+        with pytest.raises(ValueError, match=r"is (shorter|longer)"):
+            method(GOLD[:number])
 
 
 def test_figures_have_a_panel_for_each_head_and_each_statistic(attention):

@@ -224,6 +224,7 @@ np.savez(OTHER_STATISTICS, bleu=np.ones((3, 1, 10)))
                 ((b'"high"', b"9"), "could not convert string to float: 'high'"),
                 ((b"1.5", b'"long"'), "could not convert string to float: 'long'"),
                 ((b"[1.5]", b"9"), "not 'list'"),
+                ((b"null", b"9"), "not 'NoneType'"),
             )
         ),
         ("results.json", b"[1]", "results.json: "),
